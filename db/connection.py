@@ -1,0 +1,63 @@
+"""Opening connections to Postgres. A bad URL is refused in words that do not quote it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qsl, urlsplit
+
+import asyncpg
+
+from db.errors import DatabaseUnavailable, mapped
+
+_SCHEMES = {"postgres", "postgresql"}
+_CONNECT_TIMEOUT_S = 10
+_COMMAND_TIMEOUT_S = 30
+
+
+async def connect(database_url: str, *, min_size: int, max_size: int) -> asyncpg.Pool:
+    """Open a pool. `min_size` connections are made now, the others when they are needed.
+
+    Raises DatabaseUnavailable. Statements are not cached and every use of the pool is one
+    transaction, so that a pooler that hands out servers per transaction may sit in between.
+    """
+    _require_usable(database_url)
+    with mapped():
+        return await asyncpg.create_pool(
+            database_url,
+            min_size=min_size,
+            max_size=max_size,
+            timeout=_CONNECT_TIMEOUT_S,
+            command_timeout=_COMMAND_TIMEOUT_S,
+            statement_cache_size=0,
+        )
+
+
+@asynccontextmanager
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Open one connection for a while. Raises DatabaseUnavailable."""
+    _require_usable(database_url)
+    with mapped():
+        opened = await asyncpg.connect(
+            database_url,
+            timeout=_CONNECT_TIMEOUT_S,
+            command_timeout=_COMMAND_TIMEOUT_S,
+            statement_cache_size=0,
+        )
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+
+def _require_usable(database_url: str) -> None:
+    """Refuse what the driver would quote in its error: a password may be in the wrong place."""
+    try:
+        parts = urlsplit(database_url)
+        parse_qsl(parts.query, strict_parsing=bool(parts.query))
+        usable = parts.scheme in _SCHEMES and parts.port != 0 and parts.netloc.count("@") <= 1
+    except ValueError:
+        usable = False
+    if not usable:
+        raise DatabaseUnavailable(
+            "the database URL cannot be read: it is postgres://user:password@host:port/name, "
+            "with /, ?, #, @ and % in user and password percent-encoded"
+        )
