@@ -1,0 +1,1 @@
+"""Redis: the live counters, and the scripts that decide and settle against them."""

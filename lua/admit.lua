@@ -1,0 +1,213 @@
+-- Decide a batch of requests: for each, in order, read everything, check agent -> organisation ->
+-- platform -> tokens, and count it at every level or at none. A denial writes nothing.
+--
+-- KEYS  1                    the platform's ring
+--       others, each once    an agent's ring; or an organisation's ring, month_tokens and inflight,
+--                            these three side by side
+-- ARGV  1  now in Unix ms; -1 = Redis TIME
+--       2  lease in ms
+--       then for each request nine:
+--          index in KEYS of the agent's ring, index of the organisation's ring,
+--          limits of agent, organisation, platform (requests per 60 s), ceiling (tokens per month):
+--            -1 = none, 0 = nothing passes
+--          tokens that the request will use, tokens to hold on top where there is room,
+--          reservation id
+-- Reply integers: now in Unix ms, keys healed, then for each request thirteen:
+--          1 admitted | 0 denied
+--          level that denied: 0 none, 1 agent, 2 organisation, 3 platform, 4 tokens
+--          requests in the trailing 60 s of agent, organisation, platform
+--          tokens used and held this month, tokens held by this request
+--          ms until it would pass: 0 admitted; -1 = not by waiting within the month
+--          ms until the agent's, the organisation's window next frees a request (0: empty)
+--          ms until the agent's, the organisation's window is empty
+
+local LEASE_MS = tonumber(ARGV[2])
+local FIELDS, FIRST = 9, 3
+local NEVER = math.huge
+
+local rings, ring_list, budget_list = {}, {}, {}
+
+local function open_seconds(ring, packed)
+  local second, sum, entries = now_s, 0, rep('\0', SECONDS * 4)
+  if packed and #packed == SECONDS_BYTES then
+    local base, stored = unpack_at('>I4I4', packed)
+    local now = steady(base, now_s, STEP_BACK_S)
+    if now then
+      second, sum, entries = now, stored, sub(packed, 9)
+      local steps = math.min(now - base, SECONDS)
+      for i = 1, steps do sum = sum - unpack_at('>I4', entries, i * 4 - 3) end
+      entries = shift(entries, steps, 4)
+      ring.rolled = steps > 0
+    end
+  end
+  ring.second, ring.sum = second, sum
+  ring.past, ring.current = sub(entries, 1, -5), unpack_at('>I4', entries, SECONDS * 4 - 3)
+end
+
+local function open_minutes(ring, packed)
+  local minute, entries, new = floor(ring.second / 60), rep('\0', MINUTES * 4), true
+  if packed and #packed == MINUTES_BYTES then
+    local base = unpack_at('>I4', packed)
+    if base <= minute then
+      new, entries = minute > base, shift(sub(packed, 5), minute - base, 4)
+    end
+  end
+  ring.minute, ring.new_minute = minute, new
+  ring.past_minutes, ring.in_minute = sub(entries, 1, -5), unpack_at('>I4', entries, MINUTES * 4 - 3)
+end
+
+local function ring_at(index)
+  local ring = rings[index]
+  if ring then return ring end
+  ring = { key = KEYS[index], rolled = true }
+  local reply
+  reply, ring.foreign = read(ring.key, 'seconds', 'minutes')
+  open_seconds(ring, reply[1])
+  open_minutes(ring, reply[2])
+  rings[index] = ring
+  ring_list[#ring_list + 1] = ring
+  return ring
+end
+
+local function count(ring)
+  ring.sum, ring.current, ring.in_minute = ring.sum + 1, ring.current + 1, ring.in_minute + 1
+  ring.counted = true
+end
+
+-- Entry i of 61 is second `ring.second - 61 + i`; it leaves the window 61 s later.
+local function leaves_in(ring, i) return (ring.second + i) * 1000 - now_ms end
+
+local function frees_in(ring) -- until the oldest entry leaves
+  if ring.sum == 0 then return 0 end
+  ring.oldest = ring.oldest or floor((string.match(ring.past, '^%z*()') - 1) / 4) + 1
+  return leaves_in(ring, ring.oldest)
+end
+
+local function empty_in(ring) -- until the newest entry leaves
+  if ring.sum == 0 then return 0 end
+  if ring.current > 0 then return leaves_in(ring, SECONDS) end
+  local zeros = string.match(string.reverse(ring.past), '^%z*()') - 1
+  return leaves_in(ring, SECONDS - 1 - floor(zeros / 4))
+end
+
+local function passes_in(ring) -- until there is room for one more
+  if ring.limit == 0 then return NEVER end
+  local to_free = ring.sum + 1 - ring.limit
+  for i = 1, SECONDS - 1 do
+    to_free = to_free - unpack_at('>I4', ring.past, i * 4 - 3)
+    if to_free <= 0 then return leaves_in(ring, i) end
+  end
+  return leaves_in(ring, SECONDS)
+end
+
+-- Release the holds of leases that ended; forget what lapsed or was settled over an hour ago.
+local function reap(b)
+  b.reaped = true
+  local lapsed = redis.pcall('ZRANGEBYSCORE', b.inflight.key, '(0', now_ms)
+  if lapsed.err then
+    if not string.find(lapsed.err, 'WRONGTYPE', 1, true) then error(lapsed.err) end
+    b.inflight.foreign = true
+    return
+  end
+  for _, member in ipairs(lapsed) do
+    release(b, parse(member))
+    redis.call('ZADD', b.inflight.key, -now_ms, member)
+  end
+  if b.org.new_minute then
+    redis.call('ZREMRANGEBYSCORE', b.inflight.key, HOUR_MS - now_ms, '(0')
+  end
+end
+
+local function lacks_tokens(b, needed)
+  if b.ceiling < 0 or b.used + b.held + needed <= b.ceiling then return false end
+  if not b.reaped then reap(b) end
+  return b.used + b.held + needed > b.ceiling
+end
+
+-- The most specific level that has no room (0: none), and the ms until every level has room.
+local levels = {}
+local function check(b, needed)
+  local denied_by, wait = 0, 0
+  for level = #levels, 1, -1 do
+    local ring = levels[level]
+    if ring.limit >= 0 and ring.sum >= ring.limit then
+      denied_by, wait = level, math.max(wait, passes_in(ring))
+    end
+  end
+  if lacks_tokens(b, needed) then
+    return denied_by > 0 and denied_by or #levels + 1, NEVER
+  end
+  return denied_by, wait
+end
+
+local function hold(b, needed, extra, id)
+  local held = needed + extra
+  if lacks_tokens(b, held) then held = math.max(needed, b.ceiling - b.used - b.held) end
+  b.held = b.held + held
+  b.new_held = b.new_held + held
+  b.opened[#b.opened + 1] = now_ms + LEASE_MS
+  b.opened[#b.opened + 1] = string.format('%s:%.0f:%.0f', id, now_ms, held)
+  return held
+end
+
+local function budget_of(org, org_index)
+  local b = org.budget
+  if not b then
+    b = budget(KEYS[org_index + 1], KEYS[org_index + 2])
+    b.org, b.opened, b.new_held, org.budget = org, {}, 0, b
+    budget_list[#budget_list + 1] = b
+    if org.rolled then reap(b) end
+  end
+  return b
+end
+
+local reply = {}
+local platform = ring_at(1)
+for at = FIRST, #ARGV, FIELDS do
+  local org_index = tonumber(ARGV[at + 1])
+  local agent, org = ring_at(tonumber(ARGV[at])), ring_at(org_index)
+  local b = budget_of(org, org_index)
+  levels[1], levels[2], levels[3] = agent, org, platform
+  agent.limit, org.limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  platform.limit, b.ceiling = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
+  local needed, extra = tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7])
+  local denied_by, wait = check(b, math.max(needed, 1))
+  local held = 0
+  if denied_by == 0 then
+    count(agent)
+    count(org)
+    count(platform)
+    held = hold(b, needed, extra, ARGV[at + 8])
+  end
+  local n = #reply
+  reply[n + 1], reply[n + 2] = denied_by == 0 and 1 or 0, denied_by
+  reply[n + 3], reply[n + 4], reply[n + 5] = agent.sum, org.sum, platform.sum
+  reply[n + 6], reply[n + 7], reply[n + 8] = b.used, b.held, held
+  reply[n + 9] = wait == NEVER and -1 or wait
+  reply[n + 10], reply[n + 11] = frees_in(agent), frees_in(org)
+  reply[n + 12], reply[n + 13] = empty_in(agent), empty_in(org)
+end
+
+-- All checks are done: write each ring and each month once.
+for _, ring in ipairs(ring_list) do
+  if ring.counted then
+    own(ring)
+    redis.call('HSET', ring.key,
+      'seconds', pack('>I4I4', ring.second, ring.sum) .. ring.past .. pack('>I4', ring.current),
+      'minutes', pack('>I4', ring.minute) .. ring.past_minutes .. pack('>I4', ring.in_minute))
+    if ring.new_minute then redis.call('EXPIRE', ring.key, RING_TTL_S) end
+  end
+end
+for _, b in ipairs(budget_list) do
+  if #b.opened > 0 then
+    begin(b)
+    own(b.inflight)
+    if b.new_held > 0 then increase(b, b.month .. ':held', b.new_held) end
+    redis.call('ZADD', b.inflight.key, unpack(b.opened))
+    redis.call('EXPIRE', b.inflight.key, ORG_TTL_S)
+    if b.org.new_minute then redis.call('EXPIRE', b.key, ORG_TTL_S) end
+  end
+end
+table.insert(reply, 1, now_ms)
+table.insert(reply, 2, healed)
+return reply

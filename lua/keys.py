@@ -1,0 +1,30 @@
+"""The Redis key namespace. No key and no channel is spelled anywhere else."""
+
+GLOBAL_RING = "ratelimit:global:minute"
+PROBE = "ratelimit:probe"
+CONFIG_PATTERN = "ratelimit:config:updated:*"
+
+
+def agent_ring(org_id: str, agent_id: str) -> str:
+    """Hash: the agent's requests in the trailing 60 s, and its minutes of the last hour."""
+    return f"ratelimit:{org_id}:agent:{agent_id}:minute"
+
+
+def org_ring(org_id: str) -> str:
+    """Hash: the same for the organisation."""
+    return f"ratelimit:{org_id}:minute"
+
+
+def month_tokens(org_id: str) -> str:
+    """Hash: per UTC month, `2026-11` = tokens used, `2026-11:held` = tokens reserved."""
+    return f"ratelimit:{org_id}:month_tokens"
+
+
+def inflight(org_id: str) -> str:
+    """Sorted set: the organisation's open reservations, score = lease end in Unix ms."""
+    return f"ratelimit:{org_id}:inflight"
+
+
+def config_channel(org_id: str) -> str:
+    """Channel: limits, agents or keys of that organisation changed."""
+    return f"ratelimit:config:updated:{org_id}"

@@ -1,0 +1,234 @@
+"""The limiter: many concurrent admits, one script call.
+
+A call goes out at once when none is under way; what arrives meanwhile is gathered and goes out
+when the answer is there. No timer, no waiting for company. A caller waits at most the deadline
+and is then admitted open; the call itself goes on, and its verdict is adopted for settling.
+
+When Redis gives no answer the request is admitted open, and counted: this limiter controls cost,
+it is not a security boundary.
+"""
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+import structlog
+from redis.asyncio import Redis
+
+from lua.batch import Keys
+from lua.decision import LEVELS, Decision, Gate, Reservation, Subject
+from lua.errors import LimiterError, LimiterUnavailableError
+from lua.scripts import ADMIT, COMMIT, Argument
+from lua.spool import Spool
+
+BATCH = 128
+FAIR_SHARE = 0.75
+_WIDTH = 13
+
+log = structlog.get_logger("ibex.limiter")
+
+
+class _Call:
+    """One admit: what it asks, since when (loop time), and who waits for it."""
+
+    __slots__ = ("answer", "extra", "needed", "reservation", "since")
+
+    def __init__(self, reservation: Reservation, needed: int, extra: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.reservation = reservation
+        self.needed = needed
+        self.extra = extra
+        self.since = loop.time()
+        self.answer: asyncio.Future[Decision] = loop.create_future()
+
+    def open(self) -> Decision:
+        return Decision(self.reservation.subject, self.reservation, admitted=True, is_open=True)
+
+
+class LuaLimiter:
+    """The Limiter on Redis. `clock_ms` overrides Redis TIME where it is not negative (tests)."""
+
+    def __init__(
+        self,
+        client: Redis,
+        gate: Gate,
+        *,
+        deadline_s: float,
+        lease_s: int,
+        clock_ms: Callable[[], int] = lambda: -1,
+    ) -> None:
+        self._client = client
+        self._gate = gate
+        self._deadline_s = deadline_s
+        self._lease_ms = lease_s * 1000
+        self._clock_ms = clock_ms
+        self._waiting: deque[_Call] = deque()
+        self._current: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[None]] = set()
+        self._ids = map((secrets.token_hex(8) + "{:x}").format, count())
+        self.spool = Spool(client, gate, clock_ms)
+        self.admitted_open = 0
+        self.broken = 0
+
+    async def load(self) -> None:
+        """Put both scripts into the server's cache. Raises LimiterUnavailableError."""
+        await ADMIT.load(self._client)
+        await COMMIT.load(self._client)
+
+    async def admit(self, subject: Subject, needed: int, extra: int) -> Decision:
+        """Decide one request. A cancelled caller disturbs nobody: what it was granted is released.
+
+        Tokens `needed` are what it will use at most, or of the prompt alone; `extra` are held on
+        top as far as there is room.
+        """
+        call = _Call(Reservation(subject, next(self._ids)), needed, extra)
+        if self._gate.is_open:
+            self.admitted_open += 1
+            return call.open()
+        self._waiting.append(call)
+        if not self._current:
+            self._send()
+        try:
+            return await call.answer
+        except asyncio.CancelledError:
+            if call.answer.done() and not call.answer.cancelled():
+                self._release(call.answer.result())
+            raise
+
+    def settle(self, reservation: Reservation, tokens: int) -> None:
+        """Queue the reservation's settling. A second call for the same one does nothing."""
+        if not reservation.settled:
+            reservation.settled = True
+            self.spool.add(reservation, tokens)
+
+    async def close(self, timeout_s: float) -> None:
+        """Settle what waits, as far as time allows, and end."""
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        if not await self.spool.drain(timeout_s):
+            log.error("settlements lost at shutdown", count=len(self.spool))
+
+    def _send(self) -> None:
+        self._current = asyncio.create_task(self._run())
+        self._calls.add(self._current)
+        self._current.add_done_callback(self._calls.discard)
+
+    async def _run(self) -> None:
+        """Send what waits, when the loop has turned once more and everybody of this turn is in."""
+        await asyncio.sleep(0)
+        batch = self._take()
+        if not batch:
+            self._next(asyncio.current_task())
+            return
+        loop = asyncio.get_running_loop()
+        sent = loop.time()
+        expiry = loop.call_at(
+            batch[0].since + self._deadline_s, self._expire, batch, sent, asyncio.current_task()
+        )
+        keys, args = self._arguments(batch)
+        try:
+            reply = await ADMIT.run(self._client, keys, args)
+        except LimiterError as error:
+            self._failed(error, is_late=loop.time() >= expiry.when())
+        else:
+            if loop.time() < expiry.when():
+                self._gate.succeeded()
+            self._answer(batch, reply)
+        finally:
+            expiry.cancel()
+            self._give_up(batch)
+            self._next(asyncio.current_task())
+
+    def _take(self) -> list[_Call]:
+        """The next batch, without those whose caller has gone."""
+        batch: list[_Call] = []
+        while self._waiting and len(batch) < BATCH:
+            call = self._waiting.popleft()
+            if not call.answer.done():
+                batch.append(call)
+        return batch
+
+    def _next(self, task: asyncio.Task[None] | None) -> None:
+        if self._current is task:
+            self._current = None
+            if self._waiting:
+                self._send()
+
+    def _expire(self, batch: list[_Call], sent: float, task: asyncio.Task[None] | None) -> None:
+        """The deadline is over: nobody waits for this call any longer, the next may go out.
+
+        A call that went out late, behind a slow one, had no fair chance: it is no second failure.
+        """
+        if asyncio.get_running_loop().time() - sent > self._deadline_s * FAIR_SHARE:
+            self._gate.failed(f"no answer within {self._deadline_s * 1000:.0f} ms")
+        self._give_up(batch)
+        self._next(task)
+
+    def _failed(self, error: LimiterError, *, is_late: bool) -> None:
+        if isinstance(error, LimiterUnavailableError):
+            if not is_late:
+                self._gate.failed(str(error))
+        else:
+            self.broken += 1
+            log.error("limiter broken", error=str(error))
+
+    def _give_up(self, batch: list[_Call]) -> None:
+        for call in batch:
+            if not call.answer.done():
+                self.admitted_open += 1
+                call.answer.set_result(call.open())
+
+    def _arguments(self, batch: list[_Call]) -> tuple[list[Argument], list[Argument]]:
+        keys = Keys()
+        args: list[Argument] = [self._clock_ms(), self._lease_ms]
+        for call in batch:
+            subject = call.reservation.subject
+            args += (
+                *keys.of(subject),
+                *subject.limit_args,
+                call.needed,
+                call.extra,
+                call.reservation.id,
+            )
+        return keys.all, args
+
+    def _answer(self, batch: list[_Call], reply: list[int]) -> None:
+        now_ms, healed = reply[0], reply[1]
+        if healed:
+            self.broken += healed
+            log.error("limiter keys of a foreign type were replaced", count=healed)
+        at = 2
+        for call in batch:
+            decision = _decision(call.reservation, now_ms, reply[at : at + _WIDTH])
+            at += _WIDTH
+            if not call.answer.done():
+                call.answer.set_result(decision)
+            elif call.answer.cancelled():
+                self._release(decision)
+
+    def _release(self, decision: Decision) -> None:
+        """Nobody is left to forward this request: give back what it holds."""
+        if decision.admitted and not decision.is_open:
+            self.settle(decision.reservation, 0)
+
+
+def _decision(reservation: Reservation, now_ms: int, reply: list[int]) -> Decision:
+    admitted, level, agent, org, platform, used, held, own, retry, *times = reply
+    if admitted:
+        reservation.admit(now_ms, own)
+    return Decision(
+        reservation.subject,
+        reservation,
+        bool(admitted),
+        False,  # noqa: FBT003  # positional: this is built for every request
+        now_ms,
+        LEVELS[level],
+        agent,
+        org,
+        platform,
+        used,
+        held,
+        None if retry < 0 else retry,
+        *times,
+    )

@@ -1,0 +1,133 @@
+-- What admit.lua and commit.lua share; put in front of each of them when it is loaded.
+--
+-- A ring is a hash of packed series, each a base (uint32: the second or minute of the newest
+-- entry) and a fixed number of big-endian entries, oldest first, that shift left as time passes:
+--
+--   seconds  base second, sum (uint32), 61 x uint32   requests per second
+--   minutes  base minute, 60 x uint32                 requests per minute
+--   tokens   base minute, 60 x uint64                 tokens settled per minute
+--
+-- 61 seconds, because the trailing 60 s touch 61 clock seconds: the edge is counted in full, so
+-- `sum` is never less than what was admitted in any trailing 60 s.
+--
+-- A reservation is a member `<id>:<admitted ms>:<held tokens>` of the organisation's in-flight set:
+--   score > 0   open; the score is the end of its lease in Unix ms
+--   score < 0   lapsed at -score, its hold released, its usage still awaited
+-- `settled:<member>` (score < 0) remembers a settling that a late first attempt could repeat.
+
+local HOUR_MS = 3600000
+local RING_TTL_S = 3720
+local ORG_TTL_S = 70 * 86400
+local STEP_BACK_S = 60
+local SECONDS, MINUTES = 61, 60
+local SECONDS_BYTES, MINUTES_BYTES, TOKENS_BYTES = 8 + SECONDS * 4, 4 + MINUTES * 4, 4 + MINUTES * 8
+
+local floor, rep, sub = math.floor, string.rep, string.sub
+local pack, unpack_at = struct.pack, struct.unpack
+
+local now_ms = tonumber(ARGV[1])
+if now_ms < 0 then
+  local time = redis.call('TIME')
+  now_ms = tonumber(time[1]) * 1000 + floor(tonumber(time[2]) / 1000)
+end
+local now_s = floor(now_ms / 1000)
+local healed = 0
+
+-- The clock of a key never runs backwards: a small step back keeps counting where it was, a
+-- larger one (false) means that the clock was wrong before, and the key starts again.
+local function steady(base, now, tolerance)
+  if now >= base then return now end
+  return base - now <= tolerance and base
+end
+
+local function shift(entries, steps, size)
+  if steps == 0 then return entries end
+  local gone = steps * size
+  if gone >= #entries then return rep('\0', #entries) end
+  return sub(entries, gone + 1) .. rep('\0', gone)
+end
+
+-- A key of the wrong type is not ours: it reads as empty here, and own() removes it before a write.
+local function read(key, ...)
+  local reply = redis.pcall('HMGET', key, ...)
+  if not reply.err then return reply, false end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
+  return {}, true
+end
+
+local function own(thing)
+  if thing.foreign then
+    redis.call('DEL', thing.key)
+    thing.foreign = false
+    healed = healed + 1
+  end
+end
+
+local month_names = {}
+local function month_name(ms) -- '2026-11'; days to a civil date by the usual era arithmetic
+  local day = floor(ms / 86400000)
+  local name = month_names[day]
+  if name then return name end
+  local z = day + 719468
+  local era = floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = floor((doe - floor(doe / 1460) + floor(doe / 36524) - floor(doe / 146096)) / 365)
+  local doy = doe - (365 * yoe + floor(yoe / 4) - floor(yoe / 100))
+  local mp = floor((5 * doy + 2) / 153)
+  local month = mp < 10 and mp + 3 or mp - 9
+  name = string.format('%04d-%02d', yoe + era * 400 + (month <= 2 and 1 or 0), month)
+  month_names[day] = name
+  return name
+end
+
+-- The month of an organisation: tokens used and held, and since when this hash exists. A
+-- reservation that is older than the hash has its hold in a hash that was lost.
+local budgets = {}
+local function budget(key, inflight_key)
+  local b = budgets[key]
+  if b then return b end
+  local month = month_name(now_ms)
+  local reply, foreign = read(key, month, month .. ':held', 'since')
+  b = {
+    key = key,
+    foreign = foreign,
+    inflight = { key = inflight_key },
+    month = month,
+    used = tonumber(reply[1] or 0) or 0,
+    held = tonumber(reply[2] or 0) or 0,
+    since = tonumber(reply[3] or nil),
+  }
+  budgets[key] = b
+  return b
+end
+
+local function begin(b)
+  own(b)
+  if not b.since or b.since > now_ms then -- new, or the clock stepped back
+    b.since = now_ms
+    redis.call('HSET', b.key, 'since', now_ms)
+    redis.call('EXPIRE', b.key, ORG_TTL_S)
+  end
+end
+
+-- A field that is no integer is not ours either: it starts again.
+local function increase(b, field, by)
+  local reply = redis.pcall('HINCRBY', b.key, field, by)
+  if type(reply) == 'number' then return end
+  if not string.find(reply.err, 'integer', 1, true) then error(reply.err) end
+  redis.call('HSET', b.key, field, math.max(by, 0))
+  healed = healed + 1
+end
+
+local function release(b, admitted_ms, held)
+  if held > 0 and b.since and admitted_ms >= b.since then
+    local month = month_name(admitted_ms)
+    increase(b, month .. ':held', -held)
+    if month == b.month then b.held = b.held - held end
+  end
+end
+
+local function parse(member)
+  local admitted_ms, held = string.match(member, ':(%d+):(%d+)$')
+  return tonumber(admitted_ms), tonumber(held)
+end

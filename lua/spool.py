@@ -1,0 +1,146 @@
+"""Settlements on their way to Redis: kept in order until they are counted, each exactly once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+from redis.asyncio import Redis
+
+from lua.batch import Keys
+from lua.decision import Gate, Reservation
+from lua.errors import LimiterBrokenError, LimiterUnavailableError
+from lua.scripts import COMMIT, Argument
+
+GATHER_S = 0.01
+RETRY_S = 0.25
+BATCH = 128
+CAPACITY = 100_000
+
+log = structlog.get_logger("ibex.limiter")
+
+
+class Settlement:
+    """One reservation and what it really used."""
+
+    __slots__ = ("is_retry", "reservation", "tokens")
+
+    def __init__(self, reservation: Reservation, tokens: int) -> None:
+        self.reservation = reservation
+        self.tokens = tokens
+        self.is_retry = False
+
+
+class Spool:
+    """A bounded queue of settlements, written in batches, one batch at a time.
+
+    A batch whose answer got lost is sent again, marked as a repetition, so that the script can
+    tell. A settlement that the script itself refuses is sent alone, then given up and counted.
+    """
+
+    def __init__(self, client: Redis, gate: Gate, clock_ms: Callable[[], int]) -> None:
+        self._client = client
+        self._gate = gate
+        self._clock_ms = clock_ms
+        self._waiting: deque[Settlement] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._one_by_one = 0
+        self._pause_s = 0.0
+        self.lost = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, reservation: Reservation, tokens: int) -> None:
+        """Queue it; a full spool gives up this one and counts it as lost."""
+        if len(self._waiting) >= CAPACITY:
+            self.lost += 1
+            return
+        self._waiting.append(Settlement(reservation, tokens))
+        if len(self._waiting) >= BATCH:
+            self.write()
+        else:
+            self._write_in(GATHER_S)
+
+    def write(self) -> None:
+        """Start writing now, unless a batch is under way or Redis is not to be asked."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiting or self._writing:
+            return
+        if self._gate.is_open:
+            self._write_in(RETRY_S)
+        else:
+            self._writing = asyncio.create_task(self._write())
+            self._writing.add_done_callback(self._written)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is counted; False if time ran out first."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while self._waiting or self._writing:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            self.write()
+            await asyncio.sleep(GATHER_S / 2)
+        return True
+
+    def _write_in(self, delay_s: float) -> None:
+        if not self._timer and not self._writing:
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self.write)
+
+    def _written(self, _task: asyncio.Task[None]) -> None:
+        self._writing = None
+        if self._waiting:
+            self._write_in(self._pause_s)
+
+    async def _write(self) -> None:
+        size = 1 if self._one_by_one else BATCH
+        self._pause_s = 0.0
+        batch = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        keys, args = _arguments(batch, self._clock_ms())
+        try:
+            await COMMIT.run(self._client, keys, args)
+        except LimiterUnavailableError as error:
+            self._gate.failed(str(error))
+            self._put_back(batch, may_have_run=error.may_have_run)
+        except LimiterBrokenError as error:
+            self._refused(batch, error)
+        else:
+            self._one_by_one = max(0, self._one_by_one - 1)
+            self._gate.succeeded()
+
+    def _put_back(self, batch: list[Settlement], *, may_have_run: bool) -> None:
+        self._pause_s = RETRY_S
+        for settlement in reversed(batch):
+            settlement.is_retry = settlement.is_retry or may_have_run
+            self._waiting.appendleft(settlement)
+
+    def _refused(self, batch: list[Settlement], error: LimiterBrokenError) -> None:
+        if len(batch) > 1:
+            self._one_by_one = len(batch)
+            self._put_back(batch, may_have_run=True)
+            return
+        self._one_by_one = max(0, self._one_by_one - 1)
+        self.lost += 1
+        log.error(
+            "settlement refused",
+            org_id=batch[0].reservation.subject.org_id,
+            tokens=batch[0].tokens,
+            error=str(error),
+        )
+
+
+def _arguments(batch: list[Settlement], now_ms: int) -> tuple[list[Argument], list[Argument]]:
+    keys = Keys()
+    args: list[Argument] = [now_ms]
+    for settlement in batch:
+        reservation = settlement.reservation
+        args += (
+            *keys.of(reservation.subject),
+            reservation.member,
+            settlement.tokens,
+            int(settlement.is_retry),
+        )
+    return keys.all, args

@@ -1,0 +1,271 @@
+"""The scripts against an exact-log oracle, with an injected clock, on every supported server."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+import redis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from oracle import Held, Oracle, Request, month_of
+
+from lua import keys
+from lua.batch import Keys
+from lua.decision import Subject
+from lua.scripts import ADMIT, COMMIT, Script
+
+ORGS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
+AGENTS = ("a1", "a2", "a3")
+START_MS = 1_795_000_000_000
+HOUR_MS = 3_600_000
+WIDTH = 13
+
+limits = st.one_of(st.just(-1), st.integers(0, 6), st.just(40))
+ceilings = st.one_of(st.just(-1), st.integers(0, 300), st.just(2**53 - 1))
+tokens = st.one_of(st.just(0), st.integers(1, 80))
+requests = st.tuples(st.sampled_from(ORGS), st.sampled_from(AGENTS), tokens, tokens)
+
+
+class LimiterMachine(RuleBasedStateMachine):
+    """Random agents, organisations, months, leases, clock steps and losses."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        super().__init__()
+        self.client = client
+        client.flushall()
+        self.oracle = Oracle()
+        self.now_ms = START_MS
+        self.ids = 0
+        self.limits: dict[str, int] = {}
+        self.stepped_back = False
+        self.admissions: list[tuple[int, str, str]] = []
+
+    def limit(self, name: str) -> int:
+        """The limit of a level, set by set_limit; none at first."""
+        return self.limits.get(name, -1)
+
+    def call(self, script: Script, batch: Keys, args: list[object]) -> list[int]:
+        """Run a script with the injected clock."""
+        try:
+            return self.client.evalsha(script.sha, len(batch.all), *batch.all, self.now_ms, *args)
+        except redis.exceptions.NoScriptError:
+            return self.client.eval(script.source, len(batch.all), *batch.all, self.now_ms, *args)
+
+    @staticmethod
+    def subject(org: str, agent: str) -> Subject:
+        """Keys of that agent; limits travel beside them here."""
+        return Subject.of((org, agent), (None, None, None), None)
+
+    @rule(name=st.sampled_from([*ORGS, *(f"{o}/{a}" for o in ORGS for a in AGENTS), "global"]),
+          limit=limits)  # fmt: skip
+    def set_limit(self, name: str, limit: int) -> None:
+        """Operators change limits at any time."""
+        self.limits[name] = limit
+
+    @rule(org=st.sampled_from(ORGS), ceiling=ceilings)
+    def set_ceiling(self, org: str, ceiling: int) -> None:
+        """Also the ceiling, also below what is used."""
+        self.limits[f"{org}/tokens"] = ceiling
+
+    @rule(ms=st.one_of(st.integers(1, 999), st.integers(1_000, 70_000), st.integers(1, 3 * HOUR_MS)))
+    def time_passes(self, ms: int) -> None:
+        """A little, about a window, or hours."""
+        self.now_ms += ms
+
+    @rule(days=st.integers(1, 40))
+    def days_pass(self, days: int) -> None:
+        """Over the end of a month."""
+        self.now_ms += days * 24 * HOUR_MS
+
+    @rule(ms=st.one_of(st.integers(1, 5_000), st.integers(1, 200_000)))
+    def clock_steps_back(self, ms: int) -> None:
+        """A little: it keeps counting. Far: the key restarts."""
+        self.now_ms -= ms
+        self.stepped_back = True
+        self.admissions.clear()
+
+    @rule(batch=st.lists(requests, min_size=1, max_size=8), lease_s=st.sampled_from([1, 60, 1800]))
+    def admit(self, batch: list[tuple[str, str, int, int]], lease_s: int) -> None:
+        """Every request of a batch gets the oracle's verdict and numbers."""
+        found, args, asked = Keys(), [lease_s * 1000], []
+        for org, agent, needed, extra in batch:
+            request = Request(
+                org,
+                agent,
+                (self.limit(f"{org}/{agent}"), self.limit(org), self.limit("global")),
+                self.limit(f"{org}/tokens"),
+                needed,
+                extra,
+            )
+            self.ids += 1
+            args += (*found.of(self.subject(org, agent)), *request.limits, request.ceiling)
+            args += (needed, extra, f"r{self.ids}")
+            asked.append((request, f"r{self.ids}"))
+        reply = self.call(ADMIT, found, args)
+        assert reply[:2] == [self.now_ms, 0]
+        for index, (request, name) in enumerate(asked):
+            got = reply[2 + index * WIDTH : 2 + (index + 1) * WIDTH]
+            self.compare(request, name, lease_s, got)
+
+    def compare(self, request: Request, name: str, lease_s: int, got: list[int]) -> None:
+        """One verdict, number by number."""
+        expected = self.oracle.admit(request, self.now_ms, lease_s * 1000)
+        retry = -1 if expected.retry_after_ms is None else expected.retry_after_ms
+        used = self.oracle.used.get((request.org, month_of(self.now_ms)), 0)
+        assert got[:2] == [int(expected.level == 0), expected.level]
+        assert tuple(got[2:5]) == expected.used
+        assert (got[5], got[7], got[8]) == (used, expected.held, retry)
+        for (ring, _), frees, empty in zip(
+            self.oracle.levels(request)[:2], got[9:11], got[11:13], strict=True
+        ):
+            now_used = ring.used(self.now_ms)
+            assert (frees == 0) == (empty == 0) == (now_used == 0)
+            if now_used:
+                assert ring.used(self.now_ms + frees) < now_used
+                assert ring.used(self.now_ms + frees - 1) == now_used
+                assert ring.used(self.now_ms + empty) == 0
+                assert ring.used(self.now_ms + empty - 1) > 0
+        if expected.level == 0:
+            self.oracle.held[-1].member = f"{name}:{self.now_ms}:{expected.held}"
+            self.admissions.append((self.now_ms, request.org, request.agent))
+            self.no_window_is_violated(request)
+
+    def no_window_is_violated(self, request: Request) -> None:
+        """Counted from scratch, to the millisecond: the trailing 60 s never exceed a limit."""
+        recent = [a for a in self.admissions if a[0] > self.now_ms - 60_000]
+        counts = (
+            sum(a[1:] == (request.org, request.agent) for a in recent),
+            sum(a[1] == request.org for a in recent),
+            len(recent),
+        )
+        for count, limit in zip(counts, request.limits, strict=True):
+            assert limit < 0 or count <= limit
+
+    def commit(self, held: Held, used: int, *, is_retry: bool) -> int:
+        """Settle once; says whether it counted."""
+        found = Keys()
+        where = found.of(self.subject(held.org, held.agent))
+        reply = self.call(COMMIT, found, [*where, held.member, used, int(is_retry)])
+        assert reply[:2] == [self.now_ms, 0]
+        return reply[2]
+
+    def waiting(self) -> list[Held]:
+        """Reservations whose usage is not in yet, in a fixed order."""
+        return [held for held in self.oracle.held if not held.counted]
+
+    @precondition(lambda self: self.waiting())
+    @rule(data=st.data(), used=tokens, copies=st.integers(0, 2), late_first=st.booleans())
+    def settle(self, data: st.DataObject, used: int, copies: int, late_first: bool) -> None:
+        """Counts once, also lapsed or lost, also when attempts are repeated or overtake each other."""
+        held = data.draw(st.sampled_from(self.waiting()))
+        first_is_retry = late_first and not held.lost and held.lease_end > self.now_ms - HOUR_MS
+        assert self.commit(held, used, is_retry=first_is_retry) == 1
+        self.oracle.settle(held, self.now_ms, used)
+        if first_is_retry:
+            assert self.commit(held, used, is_retry=False) == 0
+        for _ in range(copies):
+            assert self.commit(held, used, is_retry=True) == 0
+
+    @rule(org=st.sampled_from(ORGS), agent=st.sampled_from(AGENTS), used=tokens,
+          copies=st.integers(0, 2))  # fmt: skip
+    def settle_without_decision(self, org: str, agent: str, used: int, copies: int) -> None:
+        """What was forwarded open counts in the running month, once."""
+        self.ids += 1
+        held = Held(f"r{self.ids}:0:0", org, agent, 0, 0, 0, pending=False)
+        assert self.commit(held, used, is_retry=False) == 1
+        self.oracle.settle(held, self.now_ms, used)
+        for _ in range(copies):
+            assert self.commit(held, used, is_retry=True) == 0
+
+    @rule()
+    def redis_loses_everything(self) -> None:
+        """FLUSHALL."""
+        self.client.flushall()
+        self.oracle.lose_everything()
+        self.admissions.clear()
+
+    @rule()
+    def scripts_are_lost(self) -> None:
+        """SCRIPT FLUSH."""
+        self.client.script_flush()
+
+    @invariant()
+    def every_key_expires(self) -> None:
+        """No key without a TTL."""
+        for key in self.client.scan_iter("*"):
+            assert self.client.pttl(key) > 0, key
+
+    @invariant()
+    def held_equals_the_open_reservations(self) -> None:
+        """Month by month, from the keys alone; and `used` is the oracle's."""
+        for org in ORGS:
+            fields = {
+                name.decode(): int(value)
+                for name, value in self.client.hgetall(keys.month_tokens(org)).items()
+            }
+            open_held: dict[str, int] = {}
+            for member, score in self.client.zscan_iter(keys.inflight(org)):
+                if score > 0:
+                    _, admitted_ms, held = member.decode().split(":")
+                    month = month_of(int(admitted_ms))
+                    open_held[month] = open_held.get(month, 0) + int(held)
+            fields.pop("since", None)
+            for name, value in fields.items():
+                month, _, kind = name.partition(":")
+                if kind:
+                    assert value == open_held.get(month, 0)
+                else:
+                    assert value == self.oracle.used.get((org, month), 0)
+            assert all(held == 0 or f"{month}:held" in fields for month, held in open_held.items())
+
+    @invariant()
+    def history_is_the_oracles(self) -> None:
+        """The minutes in the ring are the admissions and the tokens of those minutes."""
+        for org in ORGS:
+            self.compare_history(keys.org_ring(org), org)
+            for agent in AGENTS:
+                self.compare_history(keys.agent_ring(org, agent), f"{org}/{agent}")
+        self.compare_history(keys.GLOBAL_RING, "global")
+
+    def compare_history(self, key: str, name: str) -> None:
+        """Unpack the two minute series of one ring."""
+        ring = self.oracle.ring(name)
+        minutes, packed_tokens = self.client.hmget(key, "minutes", "tokens")
+        if minutes:
+            base, *entries = struct.unpack(">61I", minutes)
+            expected = [ring.minutes.get(base - 59 + i, 0) for i in range(60)]
+            assert entries == expected
+        if packed_tokens:
+            base, *entries = struct.unpack(">I60Q", packed_tokens)
+            assert entries == [ring.tokens.get(base - 59 + i, 0) for i in range(60)]
+        assert bool(minutes) == bool(ring.minutes)
+        assert bool(packed_tokens) == bool(ring.tokens)
+
+
+@pytest.fixture
+def machine(any_redis_url: str) -> Callable[[], LimiterMachine]:
+    """Makes a machine on an emptied server."""
+    client = redis.Redis.from_url(any_redis_url)
+    return lambda: LimiterMachine(client)
+
+
+def test_scripts_decide_and_count_as_the_exact_log_does(
+    machine: Callable[[], LimiterMachine],
+) -> None:
+    """Decisions, numbers, months, leases, history and TTLs equal the oracle's, step by step."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
