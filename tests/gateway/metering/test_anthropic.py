@@ -1,0 +1,127 @@
+"""Usage in Anthropic's dialect, in whole answers and in streams."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.metering.anthropic import AnthropicReader
+from gateway.metering.figures import Reported
+
+
+def start(**usage: Any) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"role": "assistant", "usage": usage}}
+
+
+def delta(**usage: Any) -> dict[str, Any]:
+    return {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
+
+
+def fed(*documents: dict[str, Any]) -> AnthropicReader:
+    reader = AnthropicReader()
+    for document in documents:
+        event = b"event: x\ndata: " + json.dumps(document).encode() + b"\n\n"
+        assert reader.event(event) is event
+    return reader
+
+
+@pytest.mark.parametrize(
+    ("events", "total"),
+    [
+        ([start(input_tokens=25, output_tokens=1), delta(output_tokens=15)], 40),
+        (
+            [start(input_tokens=25, output_tokens=1), delta(input_tokens=25, output_tokens=15)],
+            40,
+        ),
+        (
+            [
+                start(input_tokens=25, output_tokens=1),
+                delta(output_tokens=5),
+                delta(output_tokens=15),
+            ],
+            40,
+        ),
+        ([start(input_tokens=25), delta(input_tokens=300, output_tokens=15)], 315),
+        ([start(input_tokens=25), delta(input_tokens=0, output_tokens=15)], 40),
+        ([start(input_tokens=25), delta(input_tokens=None, output_tokens=15)], 40),
+        ([start(input_tokens=0), delta(input_tokens=25, output_tokens=15)], 40),
+        (
+            [
+                start(input_tokens=7, cache_read_input_tokens=9_993),
+                delta(cache_read_input_tokens=9_993, output_tokens=10),
+            ],
+            10_010,
+        ),
+        ([start(input_tokens=25, output_tokens=9), delta(output_tokens=0)], 25),
+    ],
+)
+def test_each_field_of_a_stream_counts_once(events: list[dict[str, Any]], total: int) -> None:
+    """The latest figure of each field is kept, and they are summed at the end."""
+    reported = fed(*events).reported()
+
+    assert reported.prompt is not None
+    assert reported.output is not None
+    assert reported.prompt + reported.output == total
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt", "output"),
+    [
+        (
+            {
+                "input_tokens": 7,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 9_993,
+                "output_tokens": 10,
+            },
+            10_000,
+            10,
+        ),
+        (
+            {
+                "input_tokens": 1,
+                "cache_creation_input_tokens": 20,
+                "cache_creation": {"ephemeral_5m_input_tokens": 20},
+                "output_tokens": 3,
+            },
+            21,
+            3,
+        ),
+        ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 10}, 7, 10),
+        ({"input_tokens": -7, "output_tokens": 10}, None, 10),
+        ({"input_tokens": 7, "output_tokens": 1e3}, 7, None),
+        (None, None, None),
+    ],
+)
+def test_cached_input_is_added_once(usage: Any, prompt: int | None, output: int | None) -> None:
+    """The input figure leaves cached tokens out; their breakdown is not added again."""
+    reader = AnthropicReader()
+    reader.document(json.dumps({"type": "message", "usage": usage}).encode())
+
+    assert reader.reported() == Reported(prompt, output)
+
+
+def test_the_output_at_the_start_of_a_stream_is_not_final() -> None:
+    """A stream that breaks off has reported its prompt, and a lower bound of its output."""
+    reader = fed(start(input_tokens=25, output_tokens=3))
+
+    assert reader.reported() == Reported(25, None)
+    assert reader.least_output == 3
+
+
+def test_an_answer_of_token_counting_has_no_usage() -> None:
+    """A figure on top of the body is an answer, not a cost."""
+    reader = AnthropicReader()
+    reader.document(b'{"input_tokens": 2095}')
+
+    assert reader.reported() == Reported(None, None)
+
+
+@pytest.mark.parametrize("data", [b"null", b"[]", b"{", b'{"message":"usage"}', b'"usage"', b"["])
+def test_an_event_of_another_shape_is_passed_and_ignored(data: bytes) -> None:
+    """What cannot be read reports nothing and is not touched."""
+    reader = AnthropicReader()
+    event = b"data: " + data + b"\n\n"
+
+    assert reader.event(event) is event
+    assert reader.reported() == Reported(None, None)

@@ -1,0 +1,252 @@
+"""Streams, watched as they pass: what the client gets, and what they are said to cost."""
+
+import json
+from typing import Any
+
+import pytest
+from answers import (
+    ANSWER,
+    JSON,
+    PROMPT,
+    SSE,
+    USAGE,
+    chat,
+    cost,
+    cut,
+    estimated,
+    injected,
+    messages,
+    pass_through,
+    piece,
+    prepared,
+    reported,
+    sse,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.metering import observe
+
+
+def test_a_stream_costs_what_it_reports() -> None:
+    """The usage chunk passes to the client who asked for it, and is counted."""
+    body = sse(piece("a"), {"choices": [], "usage": USAGE}, b"[DONE]", b"[DONE]")
+
+    assert cost(chat(), body) == reported(15)
+
+
+def test_noise_in_a_stream_is_passed_and_ignored() -> None:
+    """Comments, empty data, pings and non-JSON do not disturb the reading."""
+    body = (
+        b': "usage"\n\n:\n\ndata:\n\ndata\n\ndata: null\n\ndata: "usage"\n\n'
+        b'event: ping\ndata: {"type":"ping"}\n\ndata: not "usage" at all\n\n'
+        b'data: {"usage":\n\ndata: {"usage":null}\n\ndata: [DONE]\n\ndata: [DONE]\n\n'
+    )
+
+    assert cost(chat(), body + sse({"usage": USAGE})) == reported(15)
+    assert cost(messages(), body + sse({"usage": {"input_tokens": 3, "output_tokens": 4}})) == (
+        reported(7)
+    )
+
+
+def test_usage_in_data_of_several_lines_is_read() -> None:
+    """Data lines are one document."""
+    body = b'data: {"usage":\ndata: {"prompt_tokens":10,\ndata: "completion_tokens":5}}\n\n'
+
+    assert cost(chat(), body) == reported(15)
+
+
+def test_usage_in_a_last_event_without_its_blank_line_is_read() -> None:
+    """The end of the body ends the event."""
+    assert cost(chat(), sse({"usage": USAGE}).rstrip()) == reported(15)
+
+
+def test_a_chunk_that_need_not_change_is_returned_itself() -> None:
+    """Without injection each chunk leaves at once as the same object."""
+    observer = chat()
+    for chunk in cut(sse(piece("\u597d\U0001f642"), {"usage": USAGE}), range(0, 500, 7)):
+        assert observer.feed(chunk) is chunk
+
+    assert observer.finish() == b""
+
+
+def test_an_injected_stream_leaves_as_if_nobody_had_asked() -> None:
+    """Null usages and the extra event are gone, everything else is there, event by event."""
+    plain = b'data: {"choices":[{"delta":{"content":"\\u597d"}}]}\n\n'
+    marked = plain.replace(b"}]}", b'}],"usage":null}')
+    extra = b'data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5}}\n\n'
+    observer = injected()
+
+    assert [observer.feed(c) for c in (marked, b": hi\n\n", extra, b"data: [DONE]\n\n")] == [
+        plain,
+        b": hi\n\n",
+        b"",
+        b"data: [DONE]\n\n",
+    ]
+    assert observer.finish() == b""
+    assert observer.tokens() == reported(15)
+
+
+def test_an_injected_answer_that_is_no_stream_is_not_edited() -> None:
+    """A JSON answer to a streaming request passes untouched."""
+    body = b'{"choices":[],"usage":null}'
+    for content_type, status in ((JSON, 200), (JSON, 400), ("text/html", 502)):
+        observer = observe("openai", prepared(inject=True), status, content_type, "")
+        assert observer.feed(body) is body
+
+
+def test_an_upstream_may_answer_in_the_dialect_of_the_route() -> None:
+    """The route's dialect is read, where an upstream offers both."""
+    body = b'{"usage":{"input_tokens":7,"cache_read_input_tokens":3,"output_tokens":5}}'
+    on_openai = observe("openai", prepared("/v1/messages"), 200, JSON, "")
+    on_anthropic = observe(
+        "anthropic", prepared("/v1/chat/completions", "anthropic"), 200, JSON, ""
+    )
+
+    assert cost(on_openai, body) == reported(15)
+    assert cost(on_anthropic, ANSWER) == reported(15)
+
+
+def test_a_stream_without_usage_costs_at_least_a_token_per_delta() -> None:
+    """Short deltas are a token each."""
+    body = sse(*[piece("a")] * 40, b"[DONE]")
+
+    assert cost(chat(), body) == estimated(PROMPT + 40)
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect", "events"),
+    [
+        ("/v1/chat/completions", "openai", [piece("x" * n) for n in (1, 4_001)]),
+        (
+            "/v1/completions",
+            "openai",
+            [{"object": "text_completion", "choices": [{"text": "x" * n}]} for n in (1, 4_001)],
+        ),
+        (
+            "/v1/responses",
+            "openai",
+            [
+                *({"type": "response.output_text.delta", "delta": "x" * n} for n in (1, 4_001)),
+                {"type": "response.output_text.done", "text": "x" * 4_002},
+            ],
+        ),
+        (
+            "/v1/messages",
+            "anthropic",
+            [
+                {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * n}}
+                for n in (1, 4_001)
+            ],
+        ),
+    ],
+)
+def test_long_deltas_cost_a_token_per_four_bytes(
+    path: str, dialect: str, events: list[Any]
+) -> None:
+    """In every dialect, the bytes beyond the envelope are text, and a repetition of it is not."""
+    observer = observe(dialect, prepared(path, dialect), 200, SSE, "")
+
+    assert cost(observer, sse(*events)) == estimated(PROMPT + 1_000)
+
+
+def test_a_single_long_delta_is_counted_too() -> None:
+    """One event has no shorter one to compare with: its envelope is bounded."""
+    usage = cost(chat(), sse(piece("x" * 4_000)))
+
+    assert usage.estimated
+    assert 950 <= usage.tokens - PROMPT <= 1_010
+
+
+def test_an_aborted_stream_costs_what_was_reported_and_seen() -> None:
+    """The reported prompt counts, the output is estimated, and the first figure is its least."""
+    started = {
+        "type": "message_start",
+        "message": {"usage": {"input_tokens": 25, "output_tokens": 9}},
+    }
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}
+    observer = messages()
+
+    assert observer.tokens() == estimated(PROMPT)
+    observer.feed(sse(started))
+    assert observer.tokens() == estimated(25 + 9)
+    observer.feed(sse(*[text] * 30))
+    assert observer.tokens() == estimated(25 + 30)
+    observer.feed(sse({"type": "message_delta", "usage": {"output_tokens": 31}}))
+    assert observer.tokens() == reported(25 + 31)
+
+
+texts = st.text(max_size=12) | st.sampled_from(["\u597d", "\U0001f642", '"usage":null', "data: "])
+frames = st.sampled_from(["\n\n", "\r\n\r\n", "\r\r", "\n\r\n", "\r\n\n"])
+noise = st.sampled_from([": ping", "data:", "data: null", "event: ping\ndata: {}", "data: [DONE]"])
+cuts = st.lists(st.integers(0, 5_000), max_size=40)
+
+
+@st.composite
+def chat_streams(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """Return a stream as an upstream sends it when asked for usage, and when not asked."""
+    asked, unasked = "", ""
+    tight = (",", ":") if draw(st.booleans()) else (", ", ": ")
+    for text in draw(st.lists(texts, max_size=5)):
+        end, between = draw(frames), draw(noise) + draw(frames)
+        chunk: dict[str, Any] = {"choices": [{"delta": {"content": text}}]}
+        escapes = draw(st.booleans())
+        for usage in ({"usage": None}, {}):
+            event = json.dumps(chunk | usage, separators=tight, ensure_ascii=escapes)
+            line = f"data: {event}{end}{between}"
+            asked, unasked = (asked + line, unasked) if usage else (asked, unasked + line)
+    extra = json.dumps({"choices": [], "usage": USAGE}, separators=tight)
+    last = "data: [DONE]" + draw(frames)
+    return (
+        f"{asked}data: {extra}{draw(frames)}{last}".encode(),
+        f"{unasked}{last}".encode(),
+    )
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(stream=chat_streams(), at=cuts)
+def test_no_cut_changes_what_an_injected_stream_gives(
+    stream: tuple[bytes, bytes], at: list[int]
+) -> None:
+    """Cut anywhere, the client gets the stream of an upstream that nobody had asked."""
+    asked, unasked = stream
+    observer = injected()
+
+    assert pass_through(observer, cut(asked, at)) == unasked
+    assert observer.tokens() == reported(15)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(stream=chat_streams(), at=cuts)
+def test_no_cut_changes_what_an_untouched_stream_gives(
+    stream: tuple[bytes, bytes], at: list[int]
+) -> None:
+    """Cut anywhere, a stream whose client asked passes whole, and the sum is right."""
+    asked, _ = stream
+    observer = chat()
+
+    assert pass_through(observer, cut(asked, at)) == asked
+    assert observer.tokens() == reported(15)
+
+
+figures = st.integers(0, 10**9)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(
+    prompt=figures,
+    outputs=st.lists(st.integers(1, 10**9), min_size=1, max_size=4),
+    end=frames,
+    at=cuts,
+)
+def test_no_cut_changes_what_a_message_stream_costs(
+    prompt: int, outputs: list[int], end: str, at: list[int]
+) -> None:
+    """Cut anywhere, the latest figures are summed once."""
+    first = {"message": {"usage": {"input_tokens": prompt, "output_tokens": 1}}}
+    later = [{"type": "message_delta", "usage": {"output_tokens": n}} for n in outputs]
+    body = "".join(f"event: x\ndata: {json.dumps(d)}{end}" for d in [first, *later]).encode()
+    observer = messages()
+
+    assert pass_through(observer, cut(body, at)) == body
+    assert observer.tokens() == reported(prompt + outputs[-1])
