@@ -1,0 +1,1 @@
+"""The gateway: the hot path, and the composition of the whole."""

@@ -1,0 +1,5 @@
+"""`python -m gateway` is the `ibex` command."""
+
+from gateway.cli import main
+
+main()

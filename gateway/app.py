@@ -1,0 +1,116 @@
+"""The composition root: settings in, a Sanic app out. Nothing happens at import."""
+
+from types import SimpleNamespace
+
+import structlog
+from sanic import HTTPResponse, Request, Sanic
+from sanic.config import Config
+from sanic.exceptions import (
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RequestTimeout,
+    SanicException,
+    ServiceUnavailable,
+)
+
+from gateway import endpoints, responses
+from gateway.responses import Kind, Refusal, refused
+from gateway.runtime import Runtime
+from gateway.settings import Dialect, Settings
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+LONGEST_HEADERS = 16_384
+KEEP_ALIVE_S = 120
+"""Longer than the 90 s of common routers, which reuse a connection until just before."""
+SLOWEST_HEAD_S = 60
+
+IbexApp = Sanic[Config, SimpleNamespace]
+
+log = structlog.get_logger("ibex.gateway")
+
+# The most specific first.
+_KINDS: tuple[tuple[type[SanicException], Kind, str], ...] = (
+    (PayloadTooLarge, responses.TOO_LARGE, "The request body is too large."),
+    (MethodNotAllowed, responses.NOT_ALLOWED, "This method is not offered here."),
+    (RequestTimeout, responses.REQUEST_TIMEOUT, "The request took too long to arrive."),
+    (ServiceUnavailable, responses.UNAVAILABLE, "No answer was ready in time."),
+    (NotFound, responses.NOT_FOUND, "There is nothing here; traffic goes to /{upstream}/{path}."),
+)
+
+
+def create_app(settings: Settings) -> IbexApp:
+    """Everything on one port."""
+    app = Sanic("ibex", configure_logging=False)
+    app.config.update(
+        {
+            "ACCESS_LOG": False,
+            "AUTO_EXTEND": False,
+            "MOTD": False,
+            "GRACEFUL_SHUTDOWN_TIMEOUT": settings.shutdown_grace_s,
+            "KEEP_ALIVE_TIMEOUT": KEEP_ALIVE_S,
+            "REQUEST_MAX_HEADER_SIZE": LONGEST_HEADERS,
+            "REQUEST_MAX_SIZE": settings.request_max_bytes,
+            "REQUEST_TIMEOUT": SLOWEST_HEAD_S,
+            # The upstream's silence ends first, so that the client is told which it was.
+            "RESPONSE_TIMEOUT": settings.upstream_connect_timeout_s
+            + settings.upstream_idle_timeout_s
+            + SLOWEST_HEAD_S,
+        }
+    )
+
+    @app.before_server_start
+    async def start(app: IbexApp) -> None:
+        app.ctx.runtime = Runtime(settings)
+        await app.ctx.runtime.open()
+
+    @app.after_server_stop
+    async def stop(app: IbexApp) -> None:
+        await app.ctx.runtime.close()
+
+    app.add_route(endpoints.healthz, "/healthz")
+    app.add_route(endpoints.readyz, "/readyz")
+    app.add_route(endpoints.limits, "/limits")
+    app.add_route(_proxy, "/<upstream>/<rest:path>", methods=METHODS, stream=True)
+    app.error_handler.add(Exception, _ErrorAnswers(settings))
+    return app
+
+
+async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:
+    """Forwarded as it came over the wire: what the router has decoded is not looked at."""
+    del upstream, rest
+    return await endpoints.runtime_of(request).proxy.handle(request)
+
+
+class _ErrorAnswers:
+    """What a client is told when a request ends in an exception: never a stack trace."""
+
+    __name__ = "error_answers"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __call__(self, request: Request, error: Exception) -> HTTPResponse:
+        """The answer, in the shape of the upstream's family."""
+        return refused(error if isinstance(error, Refusal) else _refusal(request, error),
+                       self._dialect(request))  # fmt: skip
+
+    def _dialect(self, request: Request) -> Dialect:
+        name = request.path[1:].partition("/")[0]
+        upstream = self._settings.upstreams.get(name)
+        return upstream.dialect if upstream else "openai"
+
+
+def _refusal(request: Request, error: Exception) -> Refusal:
+    if isinstance(error, PayloadTooLarge) and not request.head:
+        return Refusal(
+            responses.HEADERS_TOO_LARGE,
+            f"The request's head is larger than the {LONGEST_HEADERS} bytes taken here.",
+        )
+    for of_type, kind, message in _KINDS:
+        if isinstance(error, of_type):
+            return Refusal(kind, message)
+    if isinstance(error, SanicException) and error.status_code < 500:  # noqa: PLR2004 - a client's
+        return Refusal(responses.BAD_REQUEST, "The request cannot be read as HTTP/1.1.")
+    log.error("internal error", exc_info=error, path=request.path)
+    return Refusal(responses.INTERNAL, "Ibex failed to handle this request; the failure is logged.")

@@ -1,0 +1,47 @@
+"""A request's body on its way: read whole where it is metered, passed on piece by piece otherwise.
+
+The length is bounded here, because the server lifts its own bound for streamed bodies.
+"""
+
+from collections.abc import AsyncIterator
+
+from sanic import Request
+
+from gateway.responses import TOO_LARGE, Refusal
+
+
+class Body:
+    """The body of one request. `refusal` is set when it turned out too large on its way."""
+
+    def __init__(self, request: Request, max_bytes: int) -> None:
+        self._request = request
+        self._max_bytes = max_bytes
+        self.refusal: Refusal | None = None
+        length = request.headers.getone("content-length", None)
+        self.is_there = length not in (None, "0") or "transfer-encoding" in request.headers
+        if length is not None and length.isdecimal() and int(length) > max_bytes:
+            raise self._too_large()
+
+    async def read(self) -> bytes:
+        """The whole body. Raises Refusal (413)."""
+        pieces = [piece async for piece in self._pieces()]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def pieces(self) -> AsyncIterator[bytes] | None:
+        """Piece by piece, None where there is no body. Iterating raises Refusal (413)."""
+        return self._pieces() if self.is_there else None
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        total = 0
+        stream = self._request.stream
+        while self.is_there and stream and (piece := await stream.read()):  # type: ignore[attr-defined]
+            total += len(piece)
+            if total > self._max_bytes:
+                self.refusal = self._too_large()
+                raise self.refusal
+            yield piece
+
+    def _too_large(self) -> Refusal:
+        return Refusal(
+            TOO_LARGE, f"The request body is larger than the {self._max_bytes} bytes taken here."
+        )

@@ -1,0 +1,93 @@
+"""`ibex serve`: the gateway, on one port, in as many worker processes as wished."""
+
+import asyncio
+from functools import partial
+from typing import Annotated
+
+import msgspec
+import structlog
+import typer
+from sanic import Sanic
+from sanic.worker.loader import AppLoader
+
+from db.errors import DatabaseError
+from db.migrate import pending
+from gateway import logs
+from gateway.app import IbexApp, create_app
+from gateway.settings import Settings, SettingsError, environment
+from lua.connection import ClusterRefusedError, RedisAddress, connect, refuse_cluster
+from lua.errors import LimiterError
+
+REDIS_CHECK_S = 2.0
+BAD_INPUT = 2
+FAILED = 1
+
+log = structlog.get_logger("ibex.gateway")
+
+
+class StartError(RuntimeError):
+    """Serving cannot begin; the message says what to mend."""
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the command on the `ibex` command."""
+    app.command("serve")(serve)
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to serve on.")] = "0.0.0.0",  # noqa: S104 - a server in a container is reached from outside
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port; otherwise PORT, or 8000.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; otherwise WEB_CONCURRENCY, or 1.")
+    ] = None,
+) -> None:
+    """Serve until SIGTERM: then open streams may end, everything is settled, and it exits."""
+    try:
+        settings = Settings.from_env(environment())
+        logs.configure(settings)
+        asyncio.run(_check(settings))
+    except SettingsError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except (StartError, DatabaseError, ClusterRefusedError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    port = port or settings.port
+    settings = msgspec.structs.replace(settings, port=port)
+    count = workers or settings.web_concurrency
+    if count == 1:
+        create_app(settings).run(host, port, single_process=True)
+    else:
+        loader = AppLoader(factory=partial(_worker_app, settings))
+        app = loader.load()
+        app.prepare(host, port, workers=count)
+        Sanic.serve(primary=app, app_loader=loader)
+
+
+def _worker_app(settings: Settings) -> IbexApp:
+    logs.configure(settings)
+    return create_app(settings)
+
+
+async def _check(settings: Settings) -> None:
+    """Refuse to start on what cannot get better by itself; without Redis it starts all the same."""
+    for variable, value in (
+        ("DATABASE_URL", settings.database_url),
+        ("REDIS_URL", settings.redis_url),
+    ):
+        if not value:
+            raise StartError(f"{variable} is not set. `ibex dev` brings its own servers.")
+    if names := await pending(settings.database_url):
+        raise StartError(f"the database is not up to date ({', '.join(names)}): run `ibex migrate`")
+    address = RedisAddress(
+        settings.redis_url, settings.redis_ca_file, tls_verify=settings.redis_tls_verify
+    )
+    client = connect(address, timeout_s=REDIS_CHECK_S)
+    try:
+        await refuse_cluster(client)
+    except LimiterError as error:
+        log.warning("Redis does not answer: nothing is limited until it does", reason=str(error))
+    finally:
+        await client.aclose()

@@ -1,0 +1,68 @@
+"""One admitted request, from its forwarding to its settling."""
+
+from typing import Self
+
+import httpx
+from sanic import Request
+
+from gateway.metering import Observer, Prepared, observe
+from gateway.relay import Relayed, relayed_headers
+from gateway.settings import Upstream
+from lua.decision import Decision, Limiter
+
+
+class Exchange:
+    """Settles once, whatever happens: an answer, a failure, the client's leaving, a shutdown."""
+
+    __slots__ = ("_decision", "_limiter", "_observer", "_prepared", "_upstream")
+
+    def __init__(
+        self, limiter: Limiter, decision: Decision, prepared: Prepared | None, upstream: Upstream
+    ) -> None:
+        self._limiter = limiter
+        self._decision = decision
+        self._prepared = prepared
+        self._upstream = upstream
+        self._observer: Observer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        left = error is not None and not isinstance(error, Exception)
+        self.settle(client_left=left)
+
+    def settle(self, *, client_left: bool) -> None:
+        """Count what was used, as far as it is known.
+
+        A client that left before the answer began leaves its prompt with the provider: that is
+        charged as an estimate. An upstream that failed before it answered charges nothing.
+        """
+        if self._observer is not None:
+            tokens = self._observer.tokens().tokens
+        else:
+            tokens = self._prepared.prompt_tokens if self._prepared and client_left else 0
+        self._limiter.settle(self._decision.reservation, tokens)
+
+    async def relay(self, request: Request, answer: httpx.Response) -> None:
+        """Stream the upstream's answer to the client as it comes, and read its usage in passing."""
+        observer = self._observe(request, answer)
+        headers = relayed_headers(
+            answer, self._decision, self._upstream.dialect, keep_length=not observer.edits
+        )
+        stream = await request.respond(Relayed(answer.status_code, headers))
+        async for chunk in answer.stream:  # type: ignore[union-attr]  # transports stream async
+            if out := observer.feed(chunk):
+                await stream.send(out)
+        await stream.send(observer.finish(), end_stream=True)
+
+    def _observe(self, request: Request, answer: httpx.Response) -> Observer:
+        """A GET reports again what was counted when it was made: nothing is counted for it."""
+        self._observer = observe(
+            self._upstream.dialect,
+            self._prepared,
+            answer.status_code,
+            answer.headers.get("content-type", "") if request.method == "POST" else "",
+            answer.headers.get("content-encoding", ""),
+        )
+        return self._observer

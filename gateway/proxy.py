@@ -1,0 +1,92 @@
+"""The hot path: who asks, what it may cost, whether it may, then forward, relay and settle.
+
+Nothing here waits for anything but the limiter's one answer and the upstream. Whatever happens
+after the admission (an answer, a failure, the client's leaving) ends in exactly one settling.
+"""
+
+from sanic import HTTPResponse, Request
+
+from gateway.body import Body
+from gateway.caller import Identity, find_caller, forwarded_headers
+from gateway.config import Config
+from gateway.exchange import Exchange
+from gateway.metering import Prepared, UnreadableBody, meter_for
+from gateway.responses import UNREADABLE, Refusal, denied, refused
+from gateway.routing import Route, find_route
+from gateway.settings import Settings
+from gateway.upstream import UpstreamClient
+from lua.decision import Limiter
+
+
+class Proxy:
+    """Handles `/{upstream}/{path}` for every method. `open` holds what is under way."""
+
+    def __init__(
+        self, settings: Settings, config: Config, limiter: Limiter, client: UpstreamClient
+    ) -> None:
+        self._settings = settings
+        self._config = config
+        self._limiter = limiter
+        self._client = client
+        self.open: set[Exchange] = set()
+
+    async def handle(self, request: Request) -> HTTPResponse | None:
+        """Answer one request; None where the answer was streamed. Raises Refusal."""
+        route = find_route(request, self._settings.upstreams)
+        try:
+            identity = find_caller(request, self._config.snapshot)
+            route.require_key()
+            body = Body(request, self._settings.request_max_bytes)
+            prepared = await self._prepare(request, route, body)
+            needed, extra = (prepared.hard_tokens, prepared.soft_tokens) if prepared else (0, 0)
+            decision = await self._limiter.admit(identity.caller.subject, needed, extra)
+            if not decision.admitted:
+                return denied(decision, needed, route.upstream.dialect)
+            with Exchange(self._limiter, decision, prepared, route.upstream) as exchange:
+                self.open.add(exchange)
+                try:
+                    await self._forward(request, route, identity, exchange, prepared or body)
+                finally:
+                    self.open.discard(exchange)
+        except Refusal as refusal:
+            return refused(refusal, route.upstream.dialect)
+        return None
+
+    async def _prepare(self, request: Request, route: Route, body: Body) -> Prepared | None:
+        """Read a metered request; None for one that is passed on as it comes."""
+        meter = meter_for(route.upstream.dialect, route.path, request.method)
+        if meter is None or request.headers.getone("content-encoding", "identity") != "identity":
+            return None
+        try:
+            return meter.prepare(
+                await body.read(),
+                self._settings.default_output_tokens,
+                inject=route.upstream.stream_usage,
+            )
+        except UnreadableBody as error:
+            raise Refusal(UNREADABLE, str(error)) from error
+
+    async def _forward(
+        self,
+        request: Request,
+        route: Route,
+        identity: Identity,
+        exchange: Exchange,
+        content: Prepared | Body,
+    ) -> None:
+        """Send the request on, and relay what comes back."""
+        prepared = content if isinstance(content, Prepared) else None
+        headers = forwarded_headers(request, identity, route.upstream, prepared)
+        payload = content.body if isinstance(content, Prepared) else content.pieces()
+        try:
+            answer = await self._client.send(
+                route.upstream, request.method, route.target, headers, payload
+            )
+        except Refusal:
+            if isinstance(content, Body) and content.refusal:
+                raise content.refusal from None
+            raise
+        try:
+            await exchange.relay(request, answer)
+        finally:
+            await answer.aclose()

@@ -1,0 +1,80 @@
+"""What one worker is made of: opened before it serves, closed in the order that loses nothing."""
+
+from functools import partial
+
+import structlog
+
+from db.repository import Repository, connect
+from gateway.breaker import Breaker
+from gateway.config import Config
+from gateway.proxy import Proxy
+from gateway.settings import Settings
+from gateway.upstream import UpstreamClient, aiohttp_transport
+from lua import connection as redis
+from lua import keys
+from lua.channel import changes
+from lua.errors import LimiterError
+from lua.limiter import LuaLimiter
+from lua.scripts import answers_writes
+
+ANSWER_LOST_S = 1.0
+"""After this long an answer of Redis is not waited for any more, and its connection dropped."""
+SUBSCRIPTION_S = 5.0
+DATABASE_POOL = 4
+FLUSH_S = 3.0
+
+log = structlog.get_logger("ibex.gateway")
+
+
+class Runtime:
+    """Pools, limiter, snapshot and proxy of one worker process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wire everything; nothing is connected yet. To be called while the event loop runs."""
+        address = redis.RedisAddress(
+            settings.redis_url, settings.redis_ca_file, tls_verify=settings.redis_tls_verify
+        )
+        deadline_s = settings.limiter_deadline_ms / 1000
+        self._settings = settings
+        self.redis = redis.connect(address, timeout_s=ANSWER_LOST_S)
+        self._prober = redis.connect(address, timeout_s=deadline_s)
+        self._subscriber = redis.connect(address, timeout_s=SUBSCRIPTION_S)
+        self.breaker = Breaker(partial(answers_writes, self._prober, keys.PROBE))
+        self.limiter = LuaLimiter(
+            self.redis, self.breaker, deadline_s=deadline_s, lease_s=settings.reservation_lease_s
+        )
+
+    async def open(self) -> None:
+        """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
+        settings = self._settings
+        self._database = await connect(settings.database_url, min_size=1, max_size=DATABASE_POOL)
+        self.config = Config(
+            Repository(self._database),
+            settings.defaults,
+            partial(changes, self._subscriber),
+            poll_s=settings.config_poll_s,
+        )
+        await self.config.start()
+        self._upstreams = UpstreamClient(aiohttp_transport(), settings)
+        self.proxy = Proxy(settings, self.config, self.limiter, self._upstreams)
+        try:
+            await self.limiter.load()
+        except LimiterError as error:
+            self.breaker.open(str(error))
+        log.info(
+            "gateway ready",
+            keys=len(self.config.snapshot.callers),
+            upstreams=sorted(settings.upstreams),
+        )
+
+    async def close(self) -> None:
+        """Settle what is still under way and what waits to be counted, then disconnect."""
+        for exchange in tuple(self.proxy.open):
+            exchange.settle(client_left=True)
+        await self.config.stop()
+        await self.limiter.close(FLUSH_S)
+        await self.breaker.close()
+        await self._upstreams.aclose()
+        for client in (self.redis, self._prober, self._subscriber):
+            await client.aclose()
+        await self._database.close()
