@@ -1,11 +1,16 @@
 """The composition root: settings in, a Sanic app out. Nothing happens at import."""
 
-from types import SimpleNamespace
+import asyncio
+import signal
+from functools import partial
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 import structlog
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 from sanic.exceptions import (
+    BadURL,
     MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
@@ -13,6 +18,7 @@ from sanic.exceptions import (
     SanicException,
     ServiceUnavailable,
 )
+from sanic.worker.manager import WorkerManager
 
 from gateway import endpoints, responses
 from gateway.responses import Kind, Refusal, refused
@@ -24,6 +30,7 @@ LONGEST_HEADERS = 16_384
 KEEP_ALIVE_S = 120
 """Longer than the 90 s of common routers, which reuse a connection until just before."""
 SLOWEST_HEAD_S = 60
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 IbexApp = Sanic[Config, SimpleNamespace]
 
@@ -41,7 +48,7 @@ _KINDS: tuple[tuple[type[SanicException], Kind, str], ...] = (
 
 def create_app(settings: Settings) -> IbexApp:
     """Everything on one port."""
-    app = Sanic("ibex", configure_logging=False)
+    app = Sanic("ibex", request_class=_Request, configure_logging=False)
     app.config.update(
         {
             "ACCESS_LOG": False,
@@ -64,6 +71,15 @@ def create_app(settings: Settings) -> IbexApp:
         app.ctx.runtime = Runtime(settings)
         await app.ctx.runtime.open()
 
+    @app.before_server_stop
+    async def drain(_: IbexApp) -> None:
+        _ignore_signals()
+
+    @app.main_process_ready
+    async def stop_workers_once(app: IbexApp) -> None:
+        for number in STOP_SIGNALS:
+            signal.signal(number, partial(_stop_workers, app.manager))
+
     @app.after_server_stop
     async def stop(app: IbexApp) -> None:
         await app.ctx.runtime.close()
@@ -76,10 +92,36 @@ def create_app(settings: Settings) -> IbexApp:
     return app
 
 
+def _ignore_signals() -> None:
+    """Stopping takes its time once: a second signal would cut it short, with nothing settled.
+
+    It is common: a terminal, a process manager or a platform tells a whole group of processes.
+    """
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, lambda: None)
+
+
+def _stop_workers(manager: WorkerManager, number: int, frame: FrameType | None) -> None:
+    for every in STOP_SIGNALS:
+        signal.signal(every, signal.SIG_IGN)
+    manager.shutdown_signal(number, frame)  # type: ignore[no-untyped-call]
+
+
 async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:
     """Forwarded as it came over the wire: what the router has decoded is not looked at."""
     del upstream, rest
     return await endpoints.runtime_of(request).proxy.handle(request)
+
+
+class _Request(Request):
+    """A request whose target may be anything: the server would drop what it cannot parse."""
+
+    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(url_bytes, *args, **kwargs)
+        except BadURL:
+            super().__init__(b"*", *args, **kwargs)
 
 
 class _ErrorAnswers:

@@ -6,12 +6,13 @@ The length is bounded here, because the server lifts its own bound for streamed 
 from collections.abc import AsyncIterator
 
 from sanic import Request
+from sanic.exceptions import BadRequest
 
-from gateway.responses import TOO_LARGE, Refusal
+from gateway.responses import BAD_REQUEST, TOO_LARGE, Refusal
 
 
 class Body:
-    """The body of one request. `refusal` is set when it turned out too large on its way."""
+    """The body of one request. `refusal` is set when it turned out too large or broken."""
 
     def __init__(self, request: Request, max_bytes: int) -> None:
         self._request = request
@@ -33,13 +34,20 @@ class Body:
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         total = 0
-        stream = self._request.stream
-        while self.is_there and stream and (piece := await stream.read()):  # type: ignore[attr-defined]
+        while self.is_there and (piece := await self._piece()):
             total += len(piece)
             if total > self._max_bytes:
                 self.refusal = self._too_large()
                 raise self.refusal
             yield piece
+
+    async def _piece(self) -> bytes | None:
+        stream = self._request.stream
+        try:
+            return await stream.read() if stream else None  # type: ignore[attr-defined]
+        except BadRequest as error:
+            self.refusal = Refusal(BAD_REQUEST, "The request body cannot be read as HTTP/1.1.")
+            raise self.refusal from error
 
     def _too_large(self) -> Refusal:
         return Refusal(

@@ -5,12 +5,12 @@ first that has the form of an Ibex key counts. It goes no further, wherever else
 repeat it; the upstream gets its own key instead.
 """
 
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from sanic import Request
 
-from db.api_keys import Role, digest, well_formed
+from db.api_keys import Role, digest, mentions_key, well_formed
 from gateway.config import Caller, Snapshot
 from gateway.metering import Prepared
 from gateway.responses import BAD_REQUEST, FORBIDDEN, NOT_ALLOWED, UNAUTHORIZED, Refusal
@@ -20,20 +20,13 @@ from gateway.upstream import RawHeaders, end_to_end
 CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _REPLACED = CREDENTIALS | {b"host", b"expect"}
 _READABLE_ENCODINGS = ("gzip", "deflate")
+_NOT_IN_A_NAME = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
+_NOT_IN_A_VALUE = re.compile(r"[\x00-\x08\n-\x1f\x7f]")
 
 
-class Identity(NamedTuple):
-    """A caller and the key that it showed."""
-
-    caller: Caller
-    key: str
-
-    def __repr__(self) -> str:
-        return f"Identity({self.caller.key_id})"
-
-
-def find_caller(request: Request, snapshot: Snapshot) -> Identity:
+def find_caller(request: Request, snapshot: Snapshot) -> Caller:
     """Look the key up in memory. Raise Refusal: 401, 403 for an operator's key, 405, 400."""
+    _require_plain_fields(request)
     for key in _candidates(request):
         role = well_formed(key)
         if role is None:
@@ -43,9 +36,9 @@ def find_caller(request: Request, snapshot: Snapshot) -> Identity:
         caller = snapshot.callers.get(digest(key))
         if caller is None:
             break
-        if key.encode() in request.raw_url:
+        if mentions_key(request.raw_url):
             raise Refusal(BAD_REQUEST, "An Ibex key does not belong into the URL: use a header.")
-        return Identity(caller, key)
+        return caller
     if request.method == "OPTIONS":
         raise Refusal(
             NOT_ALLOWED,
@@ -60,6 +53,20 @@ def find_caller(request: Request, snapshot: Snapshot) -> Identity:
     )
 
 
+def _require_plain_fields(request: Request) -> None:
+    """Refuse what an upstream could read as another field, such as `Authorization :`.
+
+    The server takes any characters, folded lines too; RFC 9110 section 5 says which there are.
+    """
+    names = request.headers.keys()
+    if (
+        "" in names
+        or _NOT_IN_A_NAME.search("".join(names))
+        or _NOT_IN_A_VALUE.search("".join(request.headers.values()))
+    ):
+        raise Refusal(BAD_REQUEST, "A header field has characters that HTTP does not allow there.")
+
+
 def _candidates(request: Request) -> Iterator[str]:
     for value in request.headers.getall("authorization", ()):
         scheme, _, key = value.partition(" ")
@@ -70,14 +77,13 @@ def _candidates(request: Request) -> Iterator[str]:
 
 
 def forwarded_headers(
-    request: Request, identity: Identity, upstream: Upstream, prepared: Prepared | None
+    request: Request, upstream: Upstream, prepared: Prepared | None
 ) -> RawHeaders:
     """The request's headers as the upstream gets them: end to end, without any Ibex key.
 
     Where the body was read here, its length is stated anew, and only encodings are asked for in
     which the usage can be read; where events have to be taken out of the stream, none.
     """
-    key = identity.key.encode()
     received = [
         (name.encode(), value.encode(errors="surrogateescape"))
         for name, value in request.headers.items()
@@ -85,7 +91,7 @@ def forwarded_headers(
     headers = [
         (name, value)
         for name, value in end_to_end(received)
-        if name not in _REPLACED and key not in value
+        if name not in _REPLACED and not mentions_key(value)
     ]
     if prepared is not None:
         headers = [

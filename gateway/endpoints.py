@@ -25,7 +25,7 @@ async def limits(request: Request) -> HTTPResponse:
     `limiter` is "open".
     """
     runtime = runtime_of(request)
-    subject = find_caller(request, runtime.config.snapshot).caller.subject
+    subject = find_caller(request, runtime.config.snapshot).subject
     try:
         numbers = await live(runtime.redis, subject)
     except LimiterError:

@@ -7,11 +7,11 @@ after the admission (an answer, a failure, the client's leaving) ends in exactly
 from sanic import HTTPResponse, Request
 
 from gateway.body import Body
-from gateway.caller import Identity, find_caller, forwarded_headers
+from gateway.caller import find_caller, forwarded_headers
 from gateway.config import Config
 from gateway.exchange import Exchange
 from gateway.metering import Prepared, UnreadableBody, meter_for
-from gateway.responses import UNREADABLE, Refusal, denied, refused
+from gateway.responses import ENCODED, UNREADABLE, Refusal, denied, refused
 from gateway.routing import Route, find_route
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient
@@ -34,18 +34,18 @@ class Proxy:
         """Answer one request; None where the answer was streamed. Raises Refusal."""
         route = find_route(request, self._settings.upstreams)
         try:
-            identity = find_caller(request, self._config.snapshot)
+            caller = find_caller(request, self._config.snapshot)
             route.require_key()
             body = Body(request, self._settings.request_max_bytes)
             prepared = await self._prepare(request, route, body)
             needed, extra = (prepared.hard_tokens, prepared.soft_tokens) if prepared else (0, 0)
-            decision = await self._limiter.admit(identity.caller.subject, needed, extra)
+            decision = await self._limiter.admit(caller.subject, needed, extra)
             if not decision.admitted:
                 return denied(decision, needed, route.upstream.dialect)
             with Exchange(self._limiter, decision, prepared, route.upstream) as exchange:
                 self.open.add(exchange)
                 try:
-                    await self._forward(request, route, identity, exchange, prepared or body)
+                    await self._forward(request, route, exchange, prepared or body)
                 finally:
                     self.open.discard(exchange)
         except Refusal as refusal:
@@ -55,8 +55,14 @@ class Proxy:
     async def _prepare(self, request: Request, route: Route, body: Body) -> Prepared | None:
         """Read a metered request; None for one that is passed on as it comes."""
         meter = meter_for(route.upstream.dialect, route.path, request.method)
-        if meter is None or request.headers.getone("content-encoding", "identity") != "identity":
+        if meter is None:
             return None
+        if request.headers.getone("content-encoding", "identity").lower() != "identity":
+            raise Refusal(
+                ENCODED,
+                "This request has to be read here: send its body without Content-Encoding.",
+                ("Accept-Encoding", "identity"),
+            )
         try:
             return meter.prepare(
                 await body.read(),
@@ -67,16 +73,11 @@ class Proxy:
             raise Refusal(UNREADABLE, str(error)) from error
 
     async def _forward(
-        self,
-        request: Request,
-        route: Route,
-        identity: Identity,
-        exchange: Exchange,
-        content: Prepared | Body,
+        self, request: Request, route: Route, exchange: Exchange, content: Prepared | Body
     ) -> None:
         """Send the request on, and relay what comes back."""
         prepared = content if isinstance(content, Prepared) else None
-        headers = forwarded_headers(request, identity, route.upstream, prepared)
+        headers = forwarded_headers(request, route.upstream, prepared)
         payload = content.body if isinstance(content, Prepared) else content.pieces()
         try:
             answer = await self._client.send(

@@ -33,6 +33,7 @@ NOT_FOUND = Kind(404, "invalid_request_error", "unknown_upstream", "not_found_er
 NOT_ALLOWED = Kind(405, "invalid_request_error", "method_not_allowed", "invalid_request_error")
 REQUEST_TIMEOUT = Kind(408, "invalid_request_error", "request_timeout", "timeout_error")
 TOO_LARGE = Kind(413, "invalid_request_error", "request_too_large", "request_too_large")
+ENCODED = Kind(415, "invalid_request_error", "unsupported_encoding", "invalid_request_error")
 HEADERS_TOO_LARGE = Kind(431, "invalid_request_error", "headers_too_large", "request_too_large")
 RATE = Kind(429, "requests", "rate_limit_exceeded", "rate_limit_error")
 MONTH = Kind(429, "insufficient_quota", "organization_usage_limit_exceeded", "rate_limit_error")

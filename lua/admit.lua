@@ -103,18 +103,29 @@ end
 -- Release the holds of leases that ended; forget what lapsed or was settled over an hour ago.
 local function reap(b)
   b.reaped = true
-  local lapsed = redis.pcall('ZRANGEBYSCORE', b.inflight.key, '(0', now_ms)
-  if lapsed.err then
-    if not string.find(lapsed.err, 'WRONGTYPE', 1, true) then error(lapsed.err) end
-    b.inflight.foreign = true
-    return
+  local key = b.inflight.key
+  local lapsed = redis.pcall('ZRANGEBYSCORE', key, '(0', now_ms)
+  if is_foreign(lapsed) then
+    b.inflight.foreign, lapsed = true, {}
   end
   for _, member in ipairs(lapsed) do
-    release(b, parse(member))
-    redis.call('ZADD', b.inflight.key, -now_ms, member)
+    local admitted_ms, held = parse(member)
+    if held then
+      release(b, admitted_ms, held)
+      redis.call('ZADD', key, -now_ms, member)
+    else
+      redis.call('ZREM', key, member)
+      healed = healed + 1
+    end
   end
-  if b.org.new_minute then
-    redis.call('ZREMRANGEBYSCORE', b.inflight.key, HOUR_MS - now_ms, '(0')
+  local is_lost = b.inflight.foreign or redis.call('ZCOUNT', key, '(0', '+inf') == 0
+  if is_lost and b.held ~= b.new_held then -- who held what is not known any more: nobody does
+    redis.call('HSET', b.key, b.month .. ':held', 0)
+    b.held = b.new_held
+    healed = healed + (b.inflight.foreign and 0 or 1) -- a foreign one is counted when it is replaced
+  end
+  if b.org.new_minute and not b.inflight.foreign then
+    redis.call('ZREMRANGEBYSCORE', key, HOUR_MS - now_ms, '(0')
   end
 end
 
@@ -201,9 +212,12 @@ end
 for _, b in ipairs(budget_list) do
   if #b.opened > 0 then
     begin(b)
-    own(b.inflight)
     if b.new_held > 0 then increase(b, b.month .. ':held', b.new_held) end
-    redis.call('ZADD', b.inflight.key, unpack(b.opened))
+    if is_foreign(redis.pcall('ZADD', b.inflight.key, unpack(b.opened))) then
+      b.inflight.foreign = true
+      own(b.inflight)
+      redis.call('ZADD', b.inflight.key, unpack(b.opened))
+    end
     redis.call('EXPIRE', b.inflight.key, ORG_TTL_S)
     if b.org.new_minute then redis.call('EXPIRE', b.key, ORG_TTL_S) end
   end

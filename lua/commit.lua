@@ -40,8 +40,7 @@ end
 local function look_up(b, member, admitted_ms, is_retry)
   local inflight = b.inflight.key
   local score = redis.pcall('ZSCORE', inflight, member)
-  if type(score) == 'table' then
-    if not string.find(score.err, 'WRONGTYPE', 1, true) then error(score.err) end
+  if is_foreign(score) then
     b.inflight.foreign = true
     return false
   end

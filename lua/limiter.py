@@ -21,7 +21,7 @@ from lua.batch import Keys
 from lua.decision import LEVELS, Decision, Gate, Reservation, Subject
 from lua.errors import LimiterError, LimiterUnavailableError
 from lua.scripts import ADMIT, COMMIT, Argument
-from lua.spool import Spool
+from lua.spool import Spool, report_healed
 
 BATCH = 128
 FAIR_SHARE = 0.75
@@ -70,7 +70,12 @@ class LuaLimiter:
         self._ids = map((secrets.token_hex(8) + "{:x}").format, count())
         self.spool = Spool(client, gate, clock_ms)
         self.admitted_open = 0
-        self.broken = 0
+        self._broken = 0
+
+    @property
+    def broken(self) -> int:
+        """Script errors, and keys that were not the limiter's own and had to be replaced."""
+        return self._broken + self.spool.healed
 
     async def load(self) -> None:
         """Put both scripts into the server's cache. Raises LimiterUnavailableError."""
@@ -170,7 +175,7 @@ class LuaLimiter:
             if not is_late:
                 self._gate.failed(str(error))
         else:
-            self.broken += 1
+            self._broken += 1
             log.error("limiter broken", error=str(error))
 
     def _give_up(self, batch: list[_Call]) -> None:
@@ -194,16 +199,16 @@ class LuaLimiter:
         return keys.all, args
 
     def _answer(self, batch: list[_Call], reply: list[int]) -> None:
-        now_ms, healed = reply[0], reply[1]
-        if healed:
-            self.broken += healed
-            log.error("limiter keys of a foreign type were replaced", count=healed)
+        now_ms = reply[0]
+        self._broken += report_healed(reply)
         at = 2
         for call in batch:
             decision = _decision(call.reservation, now_ms, reply[at : at + _WIDTH])
             at += _WIDTH
             if not call.answer.done():
                 call.answer.set_result(decision)
+            elif decision.admitted and call.reservation.settled:
+                self.spool.add(call.reservation, 0)  # it was settled without what it holds now
             elif call.answer.cancelled():
                 self._release(decision)
 

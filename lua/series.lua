@@ -47,12 +47,17 @@ local function shift(entries, steps, size)
   return sub(entries, gone + 1) .. rep('\0', gone)
 end
 
--- A key of the wrong type is not ours: it reads as empty here, and own() removes it before a write.
+-- A key of the wrong type is not ours: it reads as empty, and own() removes it before a write.
+local function is_foreign(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
+  return true
+end
+
 local function read(key, ...)
   local reply = redis.pcall('HMGET', key, ...)
-  if not reply.err then return reply, false end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
-  return {}, true
+  if is_foreign(reply) then return {}, true end
+  return reply, false
 end
 
 local function own(thing)
@@ -80,6 +85,11 @@ local function month_name(ms) -- '2026-11'; days to a civil date by the usual er
   return name
 end
 
+-- What HINCRBY would take; anything else counts as 0, and starts again when it is written.
+local function whole(text)
+  return text and string.match(text, '^%-?%d+$') and #text <= 18 and tonumber(text) or 0
+end
+
 -- The month of an organisation: tokens used and held, and since when this hash exists. A
 -- reservation that is older than the hash has its hold in a hash that was lost.
 local budgets = {}
@@ -93,9 +103,9 @@ local function budget(key, inflight_key)
     foreign = foreign,
     inflight = { key = inflight_key },
     month = month,
-    used = tonumber(reply[1] or 0) or 0,
-    held = tonumber(reply[2] or 0) or 0,
-    since = tonumber(reply[3] or nil),
+    used = whole(reply[1]),
+    held = whole(reply[2]),
+    since = reply[3] and whole(reply[3]),
   }
   budgets[key] = b
   return b

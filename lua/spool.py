@@ -21,12 +21,15 @@ log = structlog.get_logger("ibex.limiter")
 
 
 class Settlement:
-    """One reservation and what it really used."""
+    """One reservation and what it really used. It keeps the member by which it is first sent: a
+    verdict that comes later must not make a repetition look like another settlement.
+    """
 
-    __slots__ = ("is_retry", "reservation", "tokens")
+    __slots__ = ("is_retry", "member", "subject", "tokens")
 
     def __init__(self, reservation: Reservation, tokens: int) -> None:
-        self.reservation = reservation
+        self.subject = reservation.subject
+        self.member = reservation.member
         self.tokens = tokens
         self.is_retry = False
 
@@ -45,12 +48,15 @@ class Spool:
         self._waiting: deque[Settlement] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._under_way = 0
         self._one_by_one = 0
         self._pause_s = 0.0
         self.lost = 0
+        self.healed = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        """How many are not counted yet, those under way included."""
+        return len(self._waiting) + self._under_way
 
     def add(self, reservation: Reservation, tokens: int) -> None:
         """Queue it; a full spool gives up this one and counts it as lost."""
@@ -99,9 +105,10 @@ class Spool:
         size = 1 if self._one_by_one else BATCH
         self._pause_s = 0.0
         batch = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        self._under_way = len(batch)
         keys, args = _arguments(batch, self._clock_ms())
         try:
-            await COMMIT.run(self._client, keys, args)
+            reply = await COMMIT.run(self._client, keys, args)
         except LimiterUnavailableError as error:
             self._gate.failed(str(error))
             self._put_back(batch, may_have_run=error.may_have_run)
@@ -110,6 +117,9 @@ class Spool:
         else:
             self._one_by_one = max(0, self._one_by_one - 1)
             self._gate.succeeded()
+            self.healed += report_healed(reply)
+        finally:
+            self._under_way = 0
 
     def _put_back(self, batch: list[Settlement], *, may_have_run: bool) -> None:
         self._pause_s = RETRY_S
@@ -126,20 +136,27 @@ class Spool:
         self.lost += 1
         log.error(
             "settlement refused",
-            org_id=batch[0].reservation.subject.org_id,
+            org_id=batch[0].subject.org_id,
             tokens=batch[0].tokens,
             error=str(error),
         )
+
+
+def report_healed(reply: list[int]) -> int:
+    """How many keys the script had to replace. Nobody but Ibex should write them: it is logged."""
+    healed = reply[1]
+    if healed:
+        log.error("keys that were not the limiter's own were replaced", count=healed)
+    return healed
 
 
 def _arguments(batch: list[Settlement], now_ms: int) -> tuple[list[Argument], list[Argument]]:
     keys = Keys()
     args: list[Argument] = [now_ms]
     for settlement in batch:
-        reservation = settlement.reservation
         args += (
-            *keys.of(reservation.subject),
-            reservation.member,
+            *keys.of(settlement.subject),
+            settlement.member,
             settlement.tokens,
             int(settlement.is_retry),
         )

@@ -61,21 +61,7 @@ async def provision(database_url: str, known: DemoOrganization | None) -> DemoOr
 async def _complete(repository: Repository, known: DemoOrganization | None) -> DemoOrganization:
     service = Service(repository, _nobody_to_tell)
     org_id = await _organization(service)
-    agent_ids = {agent.name: agent.id for agent in await service.list_agents(org_id)}
-    for name in AGENTS:
-        if name not in agent_ids:
-            agent_ids[name] = await _create_agent(service, org_id, name)
-    (config,) = await repository.load([org_id])
-    live = {key.digest for key in config.keys}
-    keys = (
-        {agent.id: agent.key for agent in known.agents if digest(agent.key) in live}
-        if known
-        else {}
-    )
-    agents = [
-        DemoAgent(id_, name, keys.get(id_) or (await service.issue_agent_key(id_)).value.key)
-        for name, id_ in ((name, agent_ids[name]) for name in AGENTS)
-    ]
+    agents = await _agents(service, org_id, await _live(repository, org_id, known))
     if known and known.organization_id == org_id:
         return msgspec.structs.replace(known, agents=agents)
     admin = await service.issue_operator_key(org_id, Role.ADMIN)

@@ -15,12 +15,14 @@ import typer
 from db.errors import DatabaseError
 from gateway.children import ChildError, try_lock
 from gateway.cli.demo_organization import DemoOrganization, provision
-from gateway.cli.dev_processes import Address, Processes
+from gateway.cli.dev_processes import GRACE_SECONDS, Address, Processes
 from gateway.embedded import HOST, PortTakenError, free_port, write_private
 from gateway.settings import Settings, SettingsError, environment
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-NOT_FOR_THE_DEMO = re.compile(r"(UPSTREAM|OPENAI|LLMOCK)_.*|.*_PROXY", re.IGNORECASE)
+NOT_FOR_THE_DEMO = re.compile(
+    r"(UPSTREAM|OPENAI|LLMOCK)_.*|.*_PROXY|WEB_CONCURRENCY", re.IGNORECASE
+)
 BAD_INPUT = 2
 FAILED = 1
 
@@ -75,6 +77,7 @@ def _run(processes: Processes, data: Path, address: Address, *, demo: bool) -> N
     given = environment()
     env = {
         "LOG_FORMAT": "console",
+        "SHUTDOWN_GRACE_S": f"{GRACE_SECONDS:g}",
         **given,
         "DATABASE_URL": processes.postgres.url,
         "REDIS_URL": processes.valkey.url,

@@ -15,7 +15,8 @@ from gateway.embedded_postgres import Postgres
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
 # With the servers' own times this stays below 25 s, in which everything has to be gone.
-GATEWAY_STOP_SECONDS = 16.0
+GRACE_SECONDS = 12.0  # for open streams
+GATEWAY_STOP_SECONDS = GRACE_SECONDS + 4
 DEMO_STOP_SECONDS = 1.0
 EVERY_ADDRESS = {"0.0.0.0": HOST, "::": "::1"}  # noqa: S104 - what to call it by, not bound here
 
