@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-from functools import partial
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import structlog
@@ -18,7 +17,6 @@ from sanic.exceptions import (
     SanicException,
     ServiceUnavailable,
 )
-from sanic.worker.manager import WorkerManager
 
 from gateway import endpoints, responses
 from gateway.responses import Kind, Refusal, refused
@@ -75,11 +73,6 @@ def create_app(settings: Settings) -> IbexApp:
     async def drain(_: IbexApp) -> None:
         _ignore_signals()
 
-    @app.main_process_ready
-    async def stop_workers_once(app: IbexApp) -> None:
-        for number in STOP_SIGNALS:
-            signal.signal(number, partial(_stop_workers, app.manager))
-
     @app.after_server_stop
     async def stop(app: IbexApp) -> None:
         await app.ctx.runtime.close()
@@ -100,12 +93,6 @@ def _ignore_signals() -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, lambda: None)
-
-
-def _stop_workers(manager: WorkerManager, number: int, frame: FrameType | None) -> None:
-    for every in STOP_SIGNALS:
-        signal.signal(every, signal.SIG_IGN)
-    manager.shutdown_signal(number, frame)  # type: ignore[no-untyped-call]
 
 
 async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:

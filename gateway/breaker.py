@@ -53,8 +53,15 @@ class Breaker:
     async def _probe_until_answered(self) -> None:
         while True:
             await asyncio.sleep(PROBE_EVERY_S)
-            if await self._probe():
+            if await self._answers():
                 break
         self._failures = 0
         self._prober = None
         log.warning("limiter closed: requests are decided again")
+
+    async def _answers(self) -> bool:
+        try:
+            return await self._probe()
+        except Exception:  # a prober that ends would leave the breaker open for ever
+            log.exception("probe failed")
+            return False

@@ -18,7 +18,6 @@ from db.limits import INHERIT, Limits, effective
 from db.repository import Repository
 from db.rows import OrganizationConfig
 from lua.decision import Subject
-from lua.errors import LimiterError
 
 RETRY_S = 1.0
 
@@ -121,7 +120,7 @@ class Config:
                 async with aclosing(self._changes()) as changes:
                     async for org_id in changes:
                         self._hear(org_id)
-            except LimiterError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, listening goes on
                 if self.subscribed:
                     log.warning("changes are not heard, they are polled", reason=str(error))
                 self.subscribed = False
@@ -149,7 +148,7 @@ class Config:
             self._named, self._compare_all = set(), False
             try:
                 await self._refresh(named, compare_all=compare_all)
-            except DatabaseError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next load may succeed
                 self._failed(named, error, compare_all=compare_all)
                 await asyncio.sleep(RETRY_S)
             else:
@@ -157,9 +156,13 @@ class Config:
                     log.warning("keys and limits are loaded again")
                 self.failed_loads = 0
 
-    def _failed(self, named: set[str], error: DatabaseError, *, compare_all: bool) -> None:
+    def _failed(self, named: set[str], error: Exception, *, compare_all: bool) -> None:
         if not self.is_stale:
-            log.error("keys and limits cannot be loaded: the last ones stay", reason=str(error))
+            log.error(
+                "keys and limits cannot be loaded: the last ones stay",
+                reason=str(error),
+                exc_info=None if isinstance(error, DatabaseError) else error,
+            )
         self.failed_loads += 1
         self._named |= named
         self._compare_all = self._compare_all or compare_all

@@ -1,14 +1,20 @@
 """One admitted request, from its forwarding to its settling."""
 
+import asyncio
 from typing import Self
 
 import httpx
+import structlog
 from sanic import Request
 
 from gateway.metering import Observer, Prepared, observe
 from gateway.relay import Relayed, relayed_headers
+from gateway.responses import Refusal
 from gateway.settings import Upstream
+from gateway.upstream import failures
 from lua.decision import Decision, Limiter
+
+log = structlog.get_logger("ibex.gateway")
 
 
 class Exchange:
@@ -44,17 +50,42 @@ class Exchange:
             tokens = self._prepared.prompt_tokens if self._prepared and client_left else 0
         self._limiter.settle(self._decision.reservation, tokens)
 
-    async def relay(self, request: Request, answer: httpx.Response) -> None:
-        """Stream the upstream's answer to the client as it comes, and read its usage in passing."""
+    async def relay(self, request: Request, answer: httpx.Response, idle_s: float) -> None:
+        """Stream the upstream's answer to the client as it comes, and read its usage in passing.
+
+        An upstream that breaks off is a Refusal (502, 504) as long as nothing was sent; after that
+        the client's connection ends where the answer ended, so that nobody takes it for whole.
+        So does one that is silent for `idle_s`: the transport misses that after broken chunks.
+        """
+        now = asyncio.get_running_loop().time
         observer = self._observe(request, answer)
         headers = relayed_headers(
             answer, self._decision, self._upstream.dialect, keep_length=not observer.edits
         )
-        stream = await request.respond(Relayed(answer.status_code, headers))
-        async for chunk in answer.stream:  # type: ignore[union-attr]  # transports stream async
-            if out := observer.feed(chunk):
-                await stream.send(out)
-        await stream.send(observer.finish(), end_stream=True)
+        head = Relayed(answer.status_code, headers)
+        begun = False
+        try:
+            async with failures(self._upstream.name), asyncio.timeout(idle_s) as idle:
+                if head.is_stream:  # the first event may be long in coming
+                    await (await request.respond(head)).send(b"")
+                    begun = True
+                async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
+                    if not begun:
+                        await request.respond(head)
+                        begun = True
+                    if out := observer.feed(chunk):
+                        await head.send(out)
+                    idle.reschedule(now() + idle_s)
+        except Refusal as refusal:
+            if not begun:
+                self._observer = None
+                raise
+            log.warning("upstream broke off", upstream=self._upstream.name, reason=str(refusal))
+            request.transport.close()
+            return
+        if not begun:
+            await request.respond(head)
+        await head.send(observer.finish(), end_stream=True)
 
     def _observe(self, request: Request, answer: httpx.Response) -> Observer:
         """A GET reports again what was counted when it was made: nothing is counted for it."""

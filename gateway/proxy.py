@@ -17,6 +17,9 @@ from gateway.settings import Settings
 from gateway.upstream import UpstreamClient
 from lua.decision import Limiter
 
+GRACE_S = 1.0
+"""The transport's own idle timeout comes first."""
+
 
 class Proxy:
     """Handles `/{upstream}/{path}` for every method. `open` holds what is under way."""
@@ -88,6 +91,6 @@ class Proxy:
                 raise content.refusal from None
             raise
         try:
-            await exchange.relay(request, answer)
+            await exchange.relay(request, answer, self._settings.upstream_idle_timeout_s + GRACE_S)
         finally:
             await answer.aclose()

@@ -36,6 +36,11 @@ class Relayed(BaseHTTPResponse):
                 return
 
     @property
+    def is_stream(self) -> bool:
+        """A body of unknown length follows."""
+        return self.status not in _NO_BODY and "content-length" not in self.headers
+
+    @property
     def processed_headers(self) -> Iterator[tuple[bytes, bytes]]:
         """The head, as the server asks for it."""
         yield from self._raw

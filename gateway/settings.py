@@ -9,7 +9,7 @@ is ever part of a message.
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 import msgspec
@@ -130,7 +130,7 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
             try:
                 values[field.name] = msgspec.convert(raw, field.type, strict=False)
             except msgspec.ValidationError as error:
-                faults.append(_fault(field.encode_name, raw, str(error)))
+                faults.append(_fault(field.encode_name, raw, _problem(field.type, error)))
         upstreams = _upstreams(env, faults)
         if faults:
             raise SettingsError("\n".join(faults))
@@ -143,6 +143,14 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
 def environment() -> Mapping[str, str]:
     """A copy of this process's environment."""
     return dict(os.environ)
+
+
+def _problem(of_type: Any, error: msgspec.ValidationError) -> str:
+    """What is accepted; of a choice, msgspec tells only that this is none."""
+    kind = get_args(of_type)[0]
+    if get_origin(kind) is Literal:
+        return f"expected one of {', '.join(get_args(kind))}"
+    return str(error)
 
 
 def _fault(variable: str, raw: str, problem: str) -> str:

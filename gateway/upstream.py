@@ -34,14 +34,23 @@ HOP_BY_HOP = frozenset(
 
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _KEEPALIVE_S = 60
-_target: ContextVar[str] = ContextVar("target")
+_sent: ContextVar[tuple[str, RawHeaders]] = ContextVar("sent")
 
 
 async def _as_it_came(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """The driver would spell the target anew; another spelling may be another resource."""
-    request.url = URL(_target.get(), encoded=True)
+    """The driver would spell the target anew; another spelling may be another resource.
+
+    The transport joins repeated fields, which is wrong for some, such as cookies.
+    """
+    target, headers = _sent.get()
+    request.url = URL(target, encoded=True)
+    if len({name for name, _ in headers}) < len(headers):
+        fields = httpx.Headers(headers)
+        for name in {name for name, _ in fields.multi_items()}:
+            request.headers.popall(name, None)
+            request.headers.extend((name, value) for value in fields.get_list(name))
     return await handler(request)
 
 
@@ -86,11 +95,11 @@ class UpstreamClient:
         `target` is path and query, to be appended to the upstream's URL.
         """
         url = upstream.url + target
-        _target.set(url)
+        _sent.set((url, headers))
         request = httpx.Request(
             method, url, headers=headers, content=body, extensions=self._extensions
         )
-        with _failures(upstream.name):
+        async with failures(upstream.name):
             return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -98,7 +107,7 @@ class UpstreamClient:
         await self._transport.aclose()
 
 
-class _failures:  # noqa: N801 - used as a with statement only; a generator would cost more
+class failures:  # noqa: N801 - used in a with statement only; a generator would cost more
     """Turn what a transport raises into the answer that the client gets."""
 
     __slots__ = ("_name",)
@@ -106,10 +115,12 @@ class _failures:  # noqa: N801 - used as a with statement only; a generator woul
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __enter__(self) -> None:
+    async def __aenter__(self) -> None:
         return None
 
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+    async def __aexit__(
+        self, _type: object, error: BaseException | None, _traceback: object
+    ) -> None:
         if isinstance(error, httpx.TransportError | aiohttp.ClientError | OSError):
             cause = error.__cause__ or error
             if isinstance(cause, TimeoutError) or isinstance(error, httpx.ReadTimeout):

@@ -29,22 +29,22 @@ class LimiterBrokenError(LimiterError):
     """Redis answered that the script or its data is wrong."""
 
 
-# A script's own write that the server refuses arrives wrapped in the script's error (Redis 6.2), so
-# the code is looked for anywhere in the text.
-_OUTAGES = (redis_errors.ReadOnlyError, redis_errors.OutOfMemoryError)
+# What the driver has no class for. A script's own write that the server refuses arrives wrapped in
+# the script's error (Redis 6.2), so the code is looked for anywhere in the text.
+_OUTAGES = (
+    redis_errors.ClusterDownError,
+    redis_errors.MasterDownError,
+    redis_errors.NoPermissionError,
+    redis_errors.OutOfMemoryError,
+    redis_errors.ReadOnlyError,
+)
 _OUTAGE_CODES = (
     "BUSY ",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
     "MISCONF",
-    "NOAUTH",
-    "NOPERM",
     "NOREPLICAS",
     "OOM ",
     "READONLY",
     "UNKILLABLE",
-    "WRONGPASS",
     "max number of clients",
 )
 

@@ -25,6 +25,7 @@ from lua.spool import Spool, report_healed
 
 BATCH = 128
 FAIR_SHARE = 0.75
+STALL_S = 0.01
 _WIDTH = 13
 
 log = structlog.get_logger("ibex.limiter")
@@ -45,6 +46,20 @@ class _Call:
 
     def open(self) -> Decision:
         return Decision(self.reservation.subject, self.reservation, admitted=True, is_open=True)
+
+
+class _Batch:
+    """The calls of one script call, when it went out (loop time), and whether it is given up."""
+
+    __slots__ = ("calls", "is_late", "sent", "timer", "was_stalled")
+
+    timer: asyncio.TimerHandle
+
+    def __init__(self, calls: list[_Call]) -> None:
+        self.calls = calls
+        self.sent = asyncio.get_running_loop().time()
+        self.is_late = False
+        self.was_stalled = False
 
 
 class LuaLimiter:
@@ -122,28 +137,24 @@ class LuaLimiter:
     async def _run(self) -> None:
         """Send what waits, when the loop has turned once more and everybody of this turn is in."""
         await asyncio.sleep(0)
-        batch = self._take()
-        if not batch:
-            self._next(asyncio.current_task())
+        batch = _Batch(self._take())
+        if not batch.calls:
+            self._next(batch)
             return
-        loop = asyncio.get_running_loop()
-        sent = loop.time()
-        expiry = loop.call_at(
-            batch[0].since + self._deadline_s, self._expire, batch, sent, asyncio.current_task()
-        )
-        keys, args = self._arguments(batch)
+        self._arm(batch, batch.calls[0].since + self._deadline_s)
+        keys, args = self._arguments(batch.calls)
         try:
             reply = await ADMIT.run(self._client, keys, args)
         except LimiterError as error:
-            self._failed(error, is_late=loop.time() >= expiry.when())
+            self._failed(error, is_late=batch.is_late)
         else:
-            if loop.time() < expiry.when():
+            if not batch.is_late:
                 self._gate.succeeded()
-            self._answer(batch, reply)
+            self._answer(batch.calls, reply)
         finally:
-            expiry.cancel()
-            self._give_up(batch)
-            self._next(asyncio.current_task())
+            batch.timer.cancel()
+            self._give_up(batch.calls)
+            self._next(batch)
 
     def _take(self) -> list[_Call]:
         """The next batch, without those whose caller has gone."""
@@ -154,21 +165,33 @@ class LuaLimiter:
                 batch.append(call)
         return batch
 
-    def _next(self, task: asyncio.Task[None] | None) -> None:
-        if self._current is task:
+    def _next(self, batch: _Batch) -> None:
+        """Let the next call go out, unless it has, since this one was given up."""
+        if not batch.is_late:
             self._current = None
             if self._waiting:
                 self._send()
 
-    def _expire(self, batch: list[_Call], sent: float, task: asyncio.Task[None] | None) -> None:
+    def _arm(self, batch: _Batch, due: float) -> None:
+        batch.timer = asyncio.get_running_loop().call_at(due, self._expire, batch, due)
+
+    def _expire(self, batch: _Batch, due: float) -> None:
         """The deadline is over: nobody waits for this call any longer, the next may go out.
 
-        A call that went out late, behind a slow one, had no fair chance: it is no second failure.
+        Where this process itself was too busy to be in time, the answer may be here, unread: that
+        is looked for first, once. A call that went out late, behind a slow one, had no fair
+        chance: it is no second failure.
         """
-        if asyncio.get_running_loop().time() - sent > self._deadline_s * FAIR_SHARE:
+        now = asyncio.get_running_loop().time()
+        if now - due > STALL_S and not batch.was_stalled:
+            batch.was_stalled = True
+            self._arm(batch, now + STALL_S / 2)
+            return
+        if now - batch.sent > self._deadline_s * FAIR_SHARE:
             self._gate.failed(f"no answer within {self._deadline_s * 1000:.0f} ms")
-        self._give_up(batch)
-        self._next(task)
+        self._give_up(batch.calls)
+        self._next(batch)
+        batch.is_late = True
 
     def _failed(self, error: LimiterError, *, is_late: bool) -> None:
         if isinstance(error, LimiterUnavailableError):
@@ -214,7 +237,7 @@ class LuaLimiter:
 
     def _release(self, decision: Decision) -> None:
         """Nobody is left to forward this request: give back what it holds."""
-        if decision.admitted and not decision.is_open:
+        if decision.admitted:
             self.settle(decision.reservation, 0)
 
 

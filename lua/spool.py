@@ -116,7 +116,6 @@ class Spool:
             self._refused(batch, error)
         else:
             self._one_by_one = max(0, self._one_by_one - 1)
-            self._gate.succeeded()
             self.healed += report_healed(reply)
         finally:
             self._under_way = 0

@@ -1,5 +1,6 @@
 """The live numbers, read from the keys that the limiter decides by."""
 
+import re
 import struct
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +14,8 @@ from lua.errors import limiter_errors
 _SECONDS = 61
 _SECONDS_FORMAT = f">II{_SECONDS}I"
 _STEP_BACK_S = 60
+_INTEGER = re.compile(rb"-?[0-9]+")
+_LONGEST = 18
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -51,9 +54,14 @@ async def live(client: Redis, subject: Subject) -> Live:
         now_ms=now_ms,
         agent=_window(agent, now_ms),
         org=_window(org, now_ms),
-        tokens_used=int(months.get(month, 0)),
-        tokens_held=int(months.get(month + b":held", 0)),
+        tokens_used=_integer(months.get(month)),
+        tokens_held=_integer(months.get(month + b":held")),
     )
+
+
+def _integer(text: bytes | None) -> int:
+    """As series.lua reads a field: what is no integer counts as nothing."""
+    return int(text) if text and len(text) <= _LONGEST and _INTEGER.fullmatch(text) else 0
 
 
 def _window(packed: Any, now_ms: int) -> Window:

@@ -1,19 +1,17 @@
 """`ibex serve`: the gateway, on one port, in as many worker processes as wished."""
 
 import asyncio
-from functools import partial
+import socket
 from typing import Annotated
 
-import msgspec
 import structlog
 import typer
-from sanic import Sanic
-from sanic.worker.loader import AppLoader
 
 from db.errors import DatabaseError
 from db.migrate import pending
 from gateway import logs
-from gateway.app import IbexApp, create_app
+from gateway.app import create_app
+from gateway.cli.workers import Workers, listen
 from gateway.settings import Settings, SettingsError, environment
 from lua.connection import ClusterRefusedError, RedisAddress, connect, refuse_cluster
 from lua.errors import LimiterError
@@ -42,6 +40,7 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; otherwise WEB_CONCURRENCY, or 1.")
     ] = None,
+    inherited_socket: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve until SIGTERM: then open streams may end, everything is settled, and it exits."""
     try:
@@ -54,21 +53,24 @@ def serve(
     except (StartError, DatabaseError, ClusterRefusedError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
-    port = port or settings.port
-    settings = msgspec.structs.replace(settings, port=port)
+    if inherited_socket is not None:
+        _run(settings, socket.socket(fileno=inherited_socket))
+        return
     count = workers or settings.web_concurrency
-    if count == 1:
-        create_app(settings).run(host, port, single_process=True)
-    else:
-        loader = AppLoader(factory=partial(_worker_app, settings))
-        app = loader.load()
-        app.prepare(host, port, workers=count)
-        Sanic.serve(primary=app, app_loader=loader)
+    try:
+        listener = listen(host, port or settings.port)
+    except OSError as error:
+        typer.echo(f"error: cannot serve on {host}:{port or settings.port}: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    with listener:
+        if count == 1:
+            _run(settings, listener)
+        else:
+            raise typer.Exit(Workers(listener, count, environment()).run())
 
 
-def _worker_app(settings: Settings) -> IbexApp:
-    logs.configure(settings)
-    return create_app(settings)
+def _run(settings: Settings, listener: socket.socket) -> None:
+    create_app(settings).run(sock=listener, single_process=True)
 
 
 async def _check(settings: Settings) -> None:
