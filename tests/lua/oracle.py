@@ -63,7 +63,9 @@ class Ring:
 
 @dataclass
 class Held:
-    """One reservation. `counted` once its usage is in the month."""
+    """One reservation. `counted` once its usage is in the month; `lost` where Redis forgot it, and
+    `unheld` where only the month that held its tokens is gone.
+    """
 
     member: str
     org: str
@@ -74,6 +76,7 @@ class Held:
     pending: bool = True
     counted: bool = False
     lost: bool = False
+    unheld: bool = False
 
 
 @dataclass
@@ -113,9 +116,7 @@ class Oracle:
     def levels(self, request: Request) -> list[tuple[Ring, int]]:
         """Agent, organisation, platform: each ring with its limit."""
         names = (f"{request.org}/{request.agent}", request.org, "global")
-        return [
-            (self.ring(name), limit) for name, limit in zip(names, request.limits, strict=True)
-        ]
+        return [(self.ring(name), limit) for name, limit in zip(names, request.limits, strict=True)]
 
     def tokens(self, org: str, now_ms: int) -> int:
         """Used and held in the running month, lapsed leases released."""
@@ -126,6 +127,7 @@ class Oracle:
             if held.org == org
             and held.pending
             and not held.lost
+            and not held.unheld
             and held.lease_end > now_ms
             and month_of(held.admitted_ms) == month
         )
@@ -136,7 +138,7 @@ class Oracle:
             if 0 <= limit <= ring.used(now_ms):
                 return level
         room = request.ceiling - self.tokens(request.org, now_ms)
-        return 4 if 0 <= request.ceiling and room < max(request.needed, 1) else 0
+        return 4 if request.ceiling >= 0 and room < max(request.needed, 1) else 0
 
     def admit(self, request: Request, now_ms: int, lease_ms: int) -> Verdict:
         """Decide and count one request."""
@@ -152,9 +154,7 @@ class Oracle:
             held = request.needed + request.extra
             if request.ceiling >= 0:
                 held = min(held, max(request.needed, room))
-            self.held.append(
-                Held("", request.org, request.agent, now_ms, held, now_ms + lease_ms)
-            )
+            self.held.append(Held("", request.org, request.agent, now_ms, held, now_ms + lease_ms))
         agent, org, platform = (ring.used(now_ms) for ring, _ in self.levels(request))
         return Verdict(level, (agent, org, platform), retry, held)
 
@@ -196,3 +196,9 @@ class Oracle:
         for held in self.held:
             held.lost = True
             held.counted = False
+
+    def lose_month(self, org: str) -> None:
+        """The organization's month is gone, and with it what was used and held there."""
+        self.used = {key: tokens for key, tokens in self.used.items() if key[0] != org}
+        for held in self.held:
+            held.unheld = held.unheld or held.org == org

@@ -1,10 +1,11 @@
 """The scripts against an exact-log oracle, with an injected clock, on every supported server."""
 
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 import redis
+from comparison import assert_every_key_expires, assert_history, assert_months, assert_resets
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -30,6 +31,7 @@ WIDTH = 13
 limits = st.one_of(st.just(-1), st.integers(0, 6), st.just(40))
 ceilings = st.one_of(st.just(-1), st.integers(0, 300), st.just(2**53 - 1))
 tokens = st.one_of(st.just(0), st.integers(1, 80))
+pauses = st.one_of(st.integers(1, 999), st.integers(1_000, 70_000), st.integers(1, 3 * HOUR_MS))
 requests = st.tuples(st.sampled_from(ORGS), st.sampled_from(AGENTS), tokens, tokens)
 
 
@@ -38,25 +40,28 @@ class LimiterMachine(RuleBasedStateMachine):
 
     def __init__(self, client: redis.Redis) -> None:
         super().__init__()
-        self.client = client
-        client.flushall()
+        self.client: Any = client
+        self.client.flushall()
         self.oracle = Oracle()
         self.now_ms = START_MS
         self.ids = 0
         self.limits: dict[str, int] = {}
-        self.stepped_back = False
+        self.months_lost = False
         self.admissions: list[tuple[int, str, str]] = []
 
     def limit(self, name: str) -> int:
         """The limit of a level, set by set_limit; none at first."""
         return self.limits.get(name, -1)
 
-    def call(self, script: Script, batch: Keys, args: list[object]) -> list[int]:
+    def call(self, script: Script, batch: Keys, args: Sequence[object]) -> list[int]:
         """Run a script with the injected clock."""
+        arguments = (len(batch.all), *batch.all, self.now_ms, *args)
+        reply: list[int]
         try:
-            return self.client.evalsha(script.sha, len(batch.all), *batch.all, self.now_ms, *args)
+            reply = self.client.evalsha(script.sha, *arguments)
         except redis.exceptions.NoScriptError:
-            return self.client.eval(script.source, len(batch.all), *batch.all, self.now_ms, *args)
+            reply = self.client.eval(script.source, *arguments)
+        return reply
 
     @staticmethod
     def subject(org: str, agent: str) -> Subject:
@@ -74,7 +79,7 @@ class LimiterMachine(RuleBasedStateMachine):
         """Also the ceiling, also below what is used."""
         self.limits[f"{org}/tokens"] = ceiling
 
-    @rule(ms=st.one_of(st.integers(1, 999), st.integers(1_000, 70_000), st.integers(1, 3 * HOUR_MS)))
+    @rule(ms=pauses)
     def time_passes(self, ms: int) -> None:
         """A little, about a window, or hours."""
         self.now_ms += ms
@@ -84,17 +89,21 @@ class LimiterMachine(RuleBasedStateMachine):
         """Over the end of a month."""
         self.now_ms += days * 24 * HOUR_MS
 
+    @precondition(lambda self: not self.months_lost)
     @rule(ms=st.one_of(st.integers(1, 5_000), st.integers(1, 200_000)))
     def clock_steps_back(self, ms: int) -> None:
-        """A little: it keeps counting. Far: the key restarts."""
+        """A little: it keeps counting. Far: the key restarts.
+
+        Not after a month was lost: the clock is what tells its reservations from later ones.
+        """
         self.now_ms -= ms
-        self.stepped_back = True
         self.admissions.clear()
 
     @rule(batch=st.lists(requests, min_size=1, max_size=8), lease_s=st.sampled_from([1, 60, 1800]))
     def admit(self, batch: list[tuple[str, str, int, int]], lease_s: int) -> None:
         """Every request of a batch gets the oracle's verdict and numbers."""
-        found, args, asked = Keys(), [lease_s * 1000], []
+        found, asked = Keys(), []
+        args: list[object] = [lease_s * 1000]
         for org, agent, needed, extra in batch:
             request = Request(
                 org,
@@ -125,13 +134,7 @@ class LimiterMachine(RuleBasedStateMachine):
         for (ring, _), frees, empty in zip(
             self.oracle.levels(request)[:2], got[9:11], got[11:13], strict=True
         ):
-            now_used = ring.used(self.now_ms)
-            assert (frees == 0) == (empty == 0) == (now_used == 0)
-            if now_used:
-                assert ring.used(self.now_ms + frees) < now_used
-                assert ring.used(self.now_ms + frees - 1) == now_used
-                assert ring.used(self.now_ms + empty) == 0
-                assert ring.used(self.now_ms + empty - 1) > 0
+            assert_resets(ring, self.now_ms, frees, empty)
         if expected.level == 0:
             self.oracle.held[-1].member = f"{name}:{self.now_ms}:{expected.held}"
             self.admissions.append((self.now_ms, request.org, request.agent))
@@ -163,7 +166,7 @@ class LimiterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(data=st.data(), used=tokens, copies=st.integers(0, 2), late_first=st.booleans())
     def settle(self, data: st.DataObject, used: int, copies: int, late_first: bool) -> None:
-        """Counts once, also lapsed or lost, also when attempts are repeated or overtake each other."""
+        """Counts once, also lapsed or lost, also repeated or overtaken by a repetition."""
         held = data.draw(st.sampled_from(self.waiting()))
         first_is_retry = late_first and not held.lost and held.lease_end > self.now_ms - HOUR_MS
         assert self.commit(held, used, is_retry=first_is_retry) == 1
@@ -190,6 +193,15 @@ class LimiterMachine(RuleBasedStateMachine):
         self.client.flushall()
         self.oracle.lose_everything()
         self.admissions.clear()
+        self.months_lost = False
+
+    @rule(org=st.sampled_from(ORGS))
+    def a_month_is_lost_alone(self, org: str) -> None:
+        """DEL of one hash, the reservations of which stay open: their holds are not released."""
+        self.now_ms = max(self.now_ms, *(held.admitted_ms for held in self.oracle.held), 0) + 1
+        self.client.delete(keys.month_tokens(org))
+        self.oracle.lose_month(org)
+        self.months_lost = True
 
     @rule()
     def scripts_are_lost(self) -> None:
@@ -199,61 +211,30 @@ class LimiterMachine(RuleBasedStateMachine):
     @invariant()
     def every_key_expires(self) -> None:
         """No key without a TTL."""
-        for key in self.client.scan_iter("*"):
-            assert self.client.pttl(key) > 0, key
+        assert_every_key_expires(self.client)
 
     @invariant()
-    def held_equals_the_open_reservations(self) -> None:
-        """Month by month, from the keys alone; and `used` is the oracle's."""
+    def months_are_the_oracles(self) -> None:
+        """What is used, and what is held by the open reservations."""
         for org in ORGS:
-            fields = {
-                name.decode(): int(value)
-                for name, value in self.client.hgetall(keys.month_tokens(org)).items()
-            }
-            open_held: dict[str, int] = {}
-            for member, score in self.client.zscan_iter(keys.inflight(org)):
-                if score > 0:
-                    _, admitted_ms, held = member.decode().split(":")
-                    month = month_of(int(admitted_ms))
-                    open_held[month] = open_held.get(month, 0) + int(held)
-            fields.pop("since", None)
-            for name, value in fields.items():
-                month, _, kind = name.partition(":")
-                if kind:
-                    assert value == open_held.get(month, 0)
-                else:
-                    assert value == self.oracle.used.get((org, month), 0)
-            assert all(held == 0 or f"{month}:held" in fields for month, held in open_held.items())
+            assert_months(self.client, self.oracle, org)
 
     @invariant()
     def history_is_the_oracles(self) -> None:
-        """The minutes in the ring are the admissions and the tokens of those minutes."""
+        """The minutes in the rings are the admissions and the tokens of those minutes."""
         for org in ORGS:
-            self.compare_history(keys.org_ring(org), org)
+            assert_history(self.client, self.oracle, keys.org_ring(org), org)
             for agent in AGENTS:
-                self.compare_history(keys.agent_ring(org, agent), f"{org}/{agent}")
-        self.compare_history(keys.GLOBAL_RING, "global")
-
-    def compare_history(self, key: str, name: str) -> None:
-        """Unpack the two minute series of one ring."""
-        ring = self.oracle.ring(name)
-        minutes, packed_tokens = self.client.hmget(key, "minutes", "tokens")
-        if minutes:
-            base, *entries = struct.unpack(">61I", minutes)
-            expected = [ring.minutes.get(base - 59 + i, 0) for i in range(60)]
-            assert entries == expected
-        if packed_tokens:
-            base, *entries = struct.unpack(">I60Q", packed_tokens)
-            assert entries == [ring.tokens.get(base - 59 + i, 0) for i in range(60)]
-        assert bool(minutes) == bool(ring.minutes)
-        assert bool(packed_tokens) == bool(ring.tokens)
+                ring = keys.agent_ring(org, agent)
+                assert_history(self.client, self.oracle, ring, f"{org}/{agent}")
+        assert_history(self.client, self.oracle, keys.GLOBAL_RING, "global")
 
 
 @pytest.fixture
-def machine(any_redis_url: str) -> Callable[[], LimiterMachine]:
+def machine(any_redis_url: str) -> Iterator[Callable[[], LimiterMachine]]:
     """Makes a machine on an emptied server."""
-    client = redis.Redis.from_url(any_redis_url)
-    return lambda: LimiterMachine(client)
+    with redis.Redis.from_url(any_redis_url) as client:
+        yield lambda: LimiterMachine(client)
 
 
 def test_scripts_decide_and_count_as_the_exact_log_does(
@@ -261,11 +242,13 @@ def test_scripts_decide_and_count_as_the_exact_log_does(
 ) -> None:
     """Decisions, numbers, months, leases, history and TTLs equal the oracle's, step by step."""
     run_state_machine_as_test(
-        machine,
+        cast("type[LimiterMachine]", machine),
         settings=settings(
             max_examples=60,
             stateful_step_count=40,
             deadline=None,
+            derandomize=False,  # other examples each time, also in CI
+            print_blob=True,  # which repeats the failing one
             suppress_health_check=list(HealthCheck),
         ),
     )
