@@ -23,53 +23,66 @@
 
 local LEASE_MS = tonumber(ARGV[2])
 local FIELDS, FIRST = 9, 3
+local now_text = string.format(':%.0f:', now_ms)
 local NEVER = math.huge
+local HEAD = 16
 
 local rings, ring_list, budget_list = {}, {}, {}
 
-local function open_seconds(ring, packed)
-  local second, sum, entries = now_s, 0, rep('\0', SECONDS * 4)
-  if packed and #packed == SECONDS_BYTES then
-    local base, stored = unpack_at('>I4I4', packed)
-    local now = steady(base, now_s, STEP_BACK_S)
-    if now then
-      second, sum, entries = now, stored, sub(packed, 9)
-      local steps = math.min(now - base, SECONDS)
-      for i = 1, steps do sum = sum - unpack_at('>I4', entries, i * 4 - 3) end
-      entries = shift(entries, steps, 4)
-      ring.rolled = steps > 0
+-- The ring as it was, moved on to now: an empty one where there was none, or none of ours. The table
+-- is made at once, with all its fields: one that grows field by field costs more than the rest.
+local function open(key)
+  local reply, foreign = read(key, 'seconds')
+  local second, sum, oldest, in_minute, past, current = now_s, 0, now_s, 0, nil, 0
+  local rolled, new_minute, ended, in_ended, restarts = true, true, false, 0, false
+  local packed = reply[1]
+  if packed and #packed == HEAD + SECONDS * 4 then
+    local base, was_sum, was_oldest, was_in_minute = unpack_at('>I4I4I4I4', packed)
+    local steady_second = steady(base, now_s, STEP_BACK_S)
+    if steady_second then
+      local steps = steady_second - base
+      second, rolled = steady_second, steps > 0
+      new_minute = floor(second / 60) > floor(base / 60)
+      if new_minute then
+        ended, in_ended = floor(base / 60), was_in_minute
+      else
+        in_minute = was_in_minute
+      end
+      if steps == 0 then
+        sum, oldest, past = was_sum, was_oldest, sub(packed, HEAD + 1, -5)
+        current = unpack_at('>I4', packed, HEAD - 3 + SECONDS * 4)
+      elseif steps < SECONDS then
+        sum, oldest = was_sum, was_oldest
+        for i = 1, steps do sum = sum - unpack_at('>I4', packed, HEAD - 3 + i * 4) end
+        past = sub(packed, HEAD + 1 + steps * 4) .. rep('\0', steps * 4 - 4)
+      end
+    else
+      restarts = true
     end
   end
-  ring.second, ring.sum = second, sum
-  ring.past, ring.current = sub(entries, 1, -5), unpack_at('>I4', entries, SECONDS * 4 - 3)
-end
-
-local function open_minutes(ring, packed)
-  local minute, entries, new = floor(ring.second / 60), rep('\0', MINUTES * 4), true
-  if packed and #packed == MINUTES_BYTES then
-    local base = unpack_at('>I4', packed)
-    if base <= minute then
-      new, entries = minute > base, shift(sub(packed, 5), minute - base, 4)
-    end
+  past = past or rep('\0', SECONDS * 4 - 4)
+  if sum > 0 and oldest < second - SECONDS + 1 then
+    oldest = second - SECONDS + 1 + floor((string.match(past, '^%z*()') - 1) / 4)
   end
-  ring.minute, ring.new_minute = minute, new
-  ring.past_minutes, ring.in_minute = sub(entries, 1, -5), unpack_at('>I4', entries, MINUTES * 4 - 3)
+  return {
+    key = key, foreign = foreign, restarts = restarts, second = second, rolled = rolled,
+    sum = sum, oldest = oldest, past = past, current = current, in_minute = in_minute,
+    new_minute = new_minute, ended = ended, in_ended = in_ended, limit = -1, counted = false,
+    budget = false,
+  }
 end
 
 local function ring_at(index)
   local ring = rings[index]
   if ring then return ring end
-  ring = { key = KEYS[index], rolled = true }
-  local reply
-  reply, ring.foreign = read(ring.key, 'seconds', 'minutes')
-  open_seconds(ring, reply[1])
-  open_minutes(ring, reply[2])
+  ring = open(KEYS[index])
   rings[index] = ring
   ring_list[#ring_list + 1] = ring
   return ring
 end
 
 local function count(ring)
+  if ring.sum == 0 then ring.oldest = ring.second end
   ring.sum, ring.current, ring.in_minute = ring.sum + 1, ring.current + 1, ring.in_minute + 1
   ring.counted = true
 end
@@ -79,8 +92,7 @@ local function leaves_in(ring, i) return (ring.second + i) * 1000 - now_ms end
 
 local function frees_in(ring) -- until the oldest entry leaves
   if ring.sum == 0 then return 0 end
-  ring.oldest = ring.oldest or floor((string.match(ring.past, '^%z*()') - 1) / 4) + 1
-  return leaves_in(ring, ring.oldest)
+  return (ring.oldest + SECONDS) * 1000 - now_ms
 end
 
 local function empty_in(ring) -- until the newest entry leaves
@@ -118,8 +130,9 @@ local function reap(b)
       healed = healed + 1
     end
   end
-  local is_lost = b.inflight.foreign or redis.call('ZCOUNT', key, '(0', '+inf') == 0
-  if is_lost and b.held ~= b.new_held then -- who held what is not known any more: nobody does
+  if b.held ~= b.new_held
+    and (b.inflight.foreign or redis.call('ZCOUNT', key, '(0', '+inf') == 0) then
+    -- Who held what is not known any more: nobody does.
     redis.call('HSET', b.key, b.month .. ':held', 0)
     b.held = b.new_held
     healed = healed + (b.inflight.foreign and 0 or 1) -- a foreign one is counted when it is replaced
@@ -157,7 +170,7 @@ local function hold(b, needed, extra, id)
   b.held = b.held + held
   b.new_held = b.new_held + held
   b.opened[#b.opened + 1] = now_ms + LEASE_MS
-  b.opened[#b.opened + 1] = string.format('%s:%.0f:%.0f', id, now_ms, held)
+  b.opened[#b.opened + 1] = id .. now_text .. string.format('%.0f', held)
   return held
 end
 
@@ -165,7 +178,7 @@ local function budget_of(org, org_index)
   local b = org.budget
   if not b then
     b = budget(KEYS[org_index + 1], KEYS[org_index + 2])
-    b.org, b.opened, b.new_held, org.budget = org, {}, 0, b
+    b.org, b.opened, org.budget = org, {}, b
     budget_list[#budget_list + 1] = b
     if org.rolled then reap(b) end
   end
@@ -199,15 +212,24 @@ for at = FIRST, #ARGV, FIELDS do
   reply[n + 12], reply[n + 13] = empty_in(agent), empty_in(org)
 end
 
+local function store(ring)
+  own(ring)
+  if ring.restarts then redis.call('DEL', ring.key) end
+  redis.call('HSET', ring.key, 'seconds',
+    pack('>I4I4I4I4', ring.second, ring.sum, ring.oldest, ring.in_minute)
+      .. ring.past .. pack('>I4', ring.current))
+  if ring.new_minute then
+    if ring.in_ended > 0 then
+      local minutes = redis.call('HGET', ring.key, 'minutes')
+      redis.call('HSET', ring.key, 'minutes', with_minute(minutes, ring.ended, ring.in_ended, 4))
+    end
+    redis.call('EXPIRE', ring.key, RING_TTL_S)
+  end
+end
+
 -- All checks are done: write each ring and each month once.
 for _, ring in ipairs(ring_list) do
-  if ring.counted then
-    own(ring)
-    redis.call('HSET', ring.key,
-      'seconds', pack('>I4I4', ring.second, ring.sum) .. ring.past .. pack('>I4', ring.current),
-      'minutes', pack('>I4', ring.minute) .. ring.past_minutes .. pack('>I4', ring.in_minute))
-    if ring.new_minute then redis.call('EXPIRE', ring.key, RING_TTL_S) end
-  end
+  if ring.counted then store(ring) end
 end
 for _, b in ipairs(budget_list) do
   if #b.opened > 0 then

@@ -13,84 +13,112 @@
 
 local FIELDS, FIRST = 5, 2
 
-local rings, ring_list = {}, {}
-
-local function ring_at(index)
-  local ring = rings[index]
-  if ring then return ring end
-  ring = { key = KEYS[index], added = 0 }
-  local reply
-  reply, ring.foreign = read(ring.key, 'tokens')
-  local minute, entries, new = floor(now_s / 60), rep('\0', MINUTES * 8), true
-  local packed = reply[1]
-  if packed and #packed == TOKENS_BYTES then
-    local base = unpack_at('>I4', packed)
-    local now = steady(base, minute, 1)
-    if now then
-      minute, new, entries = now, now > base, shift(sub(packed, 5), now - base, 8)
-    end
-  end
-  ring.minute, ring.new_minute, ring.entries = minute, new, entries
-  rings[index] = ring
-  ring_list[#ring_list + 1] = ring
-  return ring
-end
-
 -- The member's score (false: no member), or nil where this settling was counted before.
 local function look_up(b, member, admitted_ms, is_retry)
-  local inflight = b.inflight.key
-  local score = redis.pcall('ZSCORE', inflight, member)
+  if b.closed[member] then return nil end
+  local score = redis.pcall('ZSCORE', b.inflight.key, member)
   if is_foreign(score) then
     b.inflight.foreign = true
     return false
   end
   if score then return tonumber(score) end
-  if redis.call('ZSCORE', inflight, 'settled:' .. member) then return nil end
+  if redis.call('ZSCORE', b.inflight.key, 'settled:' .. member) then return nil end
   if is_retry and b.since and admitted_ms >= b.since then return nil end
   return false
 end
 
--- The tokens go in first: a Redis out of memory refuses that write, and with it the whole script.
-local function settle(b, member, tokens, score, is_retry)
-  local admitted_ms, held = parse(member)
-  local marked = is_retry or not b.since or admitted_ms < b.since
-  begin(b)
-  if tokens > 0 then
-    increase(b, month_name(admitted_ms > 0 and admitted_ms or now_ms), tokens)
+-- Note what this settling changes; write() carries it out.
+local function settle(b, member, admitted_ms, held, tokens, score, is_retry)
+  local month = month_name(admitted_ms > 0 and admitted_ms or now_ms)
+  b.used_in[month] = (b.used_in[month] or 0) + tokens
+  if score and score > 0 and b.since and admitted_ms >= b.since then
+    b.held_in[month] = (b.held_in[month] or 0) + held
   end
-  if score and score > 0 then release(b, admitted_ms, held) end
-  if marked then -- no member will tell a repetition of this settling apart
+  if score then b.gone[#b.gone + 1] = member end
+  if is_retry or not b.since or admitted_ms < b.since then
+    -- No member will tell a repetition of this settling apart.
+    b.marked[#b.marked + 1] = -now_ms
+    b.marked[#b.marked + 1] = 'settled:' .. member
+  end
+  b.closed[member] = true
+end
+
+-- The tokens go in first: a Redis out of memory refuses that write, and with it the whole script.
+local function write(b)
+  begin(b)
+  for month, tokens in pairs(b.used_in) do
+    if tokens > 0 then increase(b, month, tokens) end
+  end
+  for month, held in pairs(b.held_in) do
+    if held > 0 then increase(b, month .. ':held', -held) end
+  end
+  if #b.marked > 0 then
     own(b.inflight)
-    redis.call('ZADD', b.inflight.key, -now_ms, 'settled:' .. member)
+    redis.call('ZADD', b.inflight.key, unpack(b.marked))
     redis.call('EXPIRE', b.inflight.key, ORG_TTL_S)
   end
-  if score then redis.call('ZREM', b.inflight.key, member) end
+  if #b.gone > 0 then redis.call('ZREM', b.inflight.key, unpack(b.gone)) end
+end
+
+-- Count tokens in a ring's running minute. When it is a new one, the last joins those that ended.
+local function add(ring)
+  local minute = floor(now_s / 60)
+  if increase(ring, 'tokens:' .. minute, ring.added) > ring.added then return end
+  local reply = redis.call('HMGET', ring.key, 'running', 'tokens')
+  local last = whole(reply[1])
+  if last > 0 and last ~= minute then
+    local ended = 'tokens:' .. last
+    local count = whole(redis.call('HGET', ring.key, ended))
+    redis.call('HSET', ring.key, 'tokens', with_minute(reply[2], last, count, 8))
+    redis.call('HDEL', ring.key, ended)
+  end
+  redis.call('HSET', ring.key, 'running', minute)
+  redis.call('EXPIRE', ring.key, RING_TTL_S)
+end
+
+local budget_list, rings, ring_list = {}, {}, {}
+
+local function budget_at(index)
+  local b = budget(KEYS[index + 1], KEYS[index + 2])
+  if not b.closed then
+    b.closed, b.gone, b.marked, b.used_in, b.held_in = {}, {}, {}, {}, {}
+    budget_list[#budget_list + 1] = b
+  end
+  return b
+end
+
+local function ring_at(index)
+  local ring = rings[index]
+  if not ring then
+    ring = { key = KEYS[index], added = 0 }
+    rings[index] = ring
+    ring_list[#ring_list + 1] = ring
+  end
+  return ring
 end
 
 local reply = { now_ms, 0 }
+local platform = ring_at(1)
 for at = FIRST, #ARGV, FIELDS do
   local org_index = tonumber(ARGV[at + 1])
   local member, tokens, is_retry = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
-  local b = budget(KEYS[org_index + 1], KEYS[org_index + 2])
-  local score = look_up(b, member, (parse(member)), is_retry)
+  local b = budget_at(org_index)
+  local admitted_ms, held = parse(member)
+  local score = look_up(b, member, admitted_ms, is_retry)
   if score ~= nil then
-    settle(b, member, tokens, score, is_retry)
-    if tokens > 0 then
-      for _, index in ipairs({ tonumber(ARGV[at]), org_index, 1 }) do
-        local ring = ring_at(index)
-        ring.added = ring.added + tokens
-      end
-    end
+    settle(b, member, admitted_ms, held, tokens, score, is_retry)
+    local agent, org = ring_at(tonumber(ARGV[at])), ring_at(org_index)
+    agent.added, org.added = agent.added + tokens, org.added + tokens
+    platform.added = platform.added + tokens
   end
   reply[#reply + 1] = score ~= nil and 1 or 0
 end
 
+for _, b in ipairs(budget_list) do
+  if next(b.closed) then write(b) end
+end
 for _, ring in ipairs(ring_list) do
-  own(ring)
-  local in_minute = unpack_at('>I8', ring.entries, MINUTES * 8 - 7) + ring.added
-  redis.call('HSET', ring.key,
-    'tokens', pack('>I4', ring.minute) .. sub(ring.entries, 1, -9) .. pack('>I8', in_minute))
-  if ring.new_minute then redis.call('EXPIRE', ring.key, RING_TTL_S) end
+  if ring.added > 0 then add(ring) end
 end
 reply[2] = healed
 return reply

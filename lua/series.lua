@@ -1,14 +1,18 @@
 -- What admit.lua and commit.lua share; put in front of each of them when it is loaded.
 --
--- A ring is a hash of packed series, each a base (uint32: the second or minute of the newest
--- entry) and a fixed number of big-endian entries, oldest first, that shift left as time passes:
+-- A ring is a hash. Its series are packed, big-endian, oldest entry first, and shift left as time
+-- passes; each begins with its base, the second or minute of its newest entry:
 --
---   seconds  base second, sum (uint32), 61 x uint32   requests per second
---   minutes  base minute, 60 x uint32                 requests per minute
---   tokens   base minute, 60 x uint64                 tokens settled per minute
+--   seconds          base second, sum, oldest second that is not empty, requests in the running
+--                    minute, then 61 counts of requests per second; all uint32
+--   minutes          base minute (uint32), 60 x uint32   requests of minutes that ended
+--   tokens:<minute>  integer                             tokens settled in the running minute,
+--   running          integer                             which is this one
+--   tokens           base minute (uint32), 60 x uint64   tokens of minutes that ended
 --
 -- 61 seconds, because the trailing 60 s touch 61 clock seconds: the edge is counted in full, so
--- `sum` is never less than what was admitted in any trailing 60 s.
+-- `sum` is never less than what was admitted in any trailing 60 s. A minute is added to its series
+-- when the next one begins, so that most calls touch nothing but what decides.
 --
 -- A reservation is a member `<id>:<admitted ms>:<held tokens>` of the organisation's in-flight set:
 --   score > 0   open; the score is the end of its lease in Unix ms
@@ -20,7 +24,6 @@ local RING_TTL_S = 3720
 local ORG_TTL_S = 70 * 86400
 local STEP_BACK_S = 60
 local SECONDS, MINUTES = 61, 60
-local SECONDS_BYTES, MINUTES_BYTES, TOKENS_BYTES = 8 + SECONDS * 4, 4 + MINUTES * 4, 4 + MINUTES * 8
 
 local floor, rep, sub = math.floor, string.rep, string.sub
 local pack, unpack_at = struct.pack, struct.unpack
@@ -40,11 +43,22 @@ local function steady(base, now, tolerance)
   return base - now <= tolerance and base
 end
 
-local function shift(entries, steps, size)
-  if steps == 0 then return entries end
-  local gone = steps * size
-  if gone >= #entries then return rep('\0', #entries) end
-  return sub(entries, gone + 1) .. rep('\0', gone)
+-- A series of minutes with `count` added to one of them. A minute before all of them means that the
+-- clock was wrong, and the series starts again.
+local function with_minute(packed, minute, count, size)
+  local bytes, format = MINUTES * size, '>I' .. size
+  local base, entries = minute, rep('\0', bytes)
+  if packed and #packed == 4 + bytes then
+    local was = unpack_at('>I4', packed)
+    if was - minute < MINUTES then
+      base = math.max(was, minute)
+      entries = sub(packed, 5 + (base - was) * size)
+      entries = entries .. rep('\0', bytes - #entries)
+    end
+  end
+  local at = bytes - (base - minute) * size
+  local sum = unpack_at(format, entries, at - size + 1) + count
+  return pack('>I4', base) .. sub(entries, 1, at - size) .. pack(format, sum) .. sub(entries, at + 1)
 end
 
 -- A key of the wrong type is not ours: it reads as empty, and own() removes it before a write.
@@ -106,6 +120,8 @@ local function budget(key, inflight_key)
     used = whole(reply[1]),
     held = whole(reply[2]),
     since = reply[3] and whole(reply[3]),
+    org = false, opened = false, new_held = 0, reaped = false, ceiling = -1, -- of admit.lua
+    closed = false, gone = false, marked = false, used_in = false, held_in = false, -- of commit.lua
   }
   budgets[key] = b
   return b
@@ -121,12 +137,17 @@ local function begin(b)
 end
 
 -- A field that is no integer is not ours either: it starts again.
-local function increase(b, field, by)
-  local reply = redis.pcall('HINCRBY', b.key, field, by)
-  if type(reply) == 'number' then return end
-  if not string.find(reply.err, 'integer', 1, true) then error(reply.err) end
-  redis.call('HSET', b.key, field, math.max(by, 0))
-  healed = healed + 1
+local function increase(thing, field, by)
+  local reply = redis.pcall('HINCRBY', thing.key, field, by)
+  if type(reply) == 'number' then return reply end
+  if string.find(reply.err, 'integer', 1, true) then
+    healed = healed + 1
+  elseif is_foreign(reply) then
+    thing.foreign = true
+    own(thing)
+  end
+  redis.call('HSET', thing.key, field, math.max(by, 0))
+  return by
 end
 
 local function release(b, admitted_ms, held)
@@ -138,6 +159,6 @@ local function release(b, admitted_ms, held)
 end
 
 local function parse(member)
-  local admitted_ms, held = string.match(member, ':(%d+):(%d+)$')
+  local admitted_ms, held = string.match(member, '^[^:]*:(%d+):(%d+)$')
   return tonumber(admitted_ms), tonumber(held)
 end

@@ -12,7 +12,7 @@ from lua.decision import Subject
 from lua.errors import limiter_errors
 
 _SECONDS = 61
-_SECONDS_FORMAT = f">II{_SECONDS}I"
+_SECONDS_FORMAT = f">4I{_SECONDS}I"
 _STEP_BACK_S = 60
 _INTEGER = re.compile(rb"-?[0-9]+")
 _LONGEST = 18
@@ -65,10 +65,10 @@ def _integer(text: bytes | None) -> int:
 
 
 def _window(packed: Any, now_ms: int) -> Window:
-    """What series.lua packs: base second, sum, 61 counts, oldest first."""
+    """What series.lua packs: base second, three more figures, 61 counts, oldest first."""
     if not packed or len(packed) != struct.calcsize(_SECONDS_FORMAT):
         return Window(0, 0)
-    base, _, *counts = struct.unpack(_SECONDS_FORMAT, packed)
+    base, _, _, _, *counts = struct.unpack(_SECONDS_FORMAT, packed)
     now_s = now_ms // 1000
     if base - now_s > _STEP_BACK_S:
         return Window(0, 0)

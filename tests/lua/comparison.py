@@ -2,11 +2,14 @@
 
 import struct
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from oracle import Oracle, Ring, month_of
 
 from lua import keys
+
+HOUR_MINUTES = 60
 
 
 def assert_every_key_expires(client: Any) -> None:
@@ -32,17 +35,33 @@ def assert_months(client: Any, oracle: Oracle, org: str) -> None:
 
 
 def assert_history(client: Any, oracle: Oracle, key: str, name: str) -> None:
-    """The two minute series of one ring."""
+    """The minutes of one ring: those that ended, and the running one."""
     ring = oracle.ring(name)
-    minutes, tokens = client.hmget(key, "minutes", "tokens")
-    if minutes:
-        base, *entries = struct.unpack(">61I", minutes)
-        assert entries == [ring.minutes.get(base - 59 + i, 0) for i in range(60)]
-    if tokens:
-        base, *entries = struct.unpack(">I60Q", tokens)
-        assert entries == [ring.tokens.get(base - 59 + i, 0) for i in range(60)]
-    assert bool(minutes) == bool(ring.minutes)
-    assert bool(tokens) == bool(ring.tokens)
+    seconds, minutes, running, tokens = client.hmget(key, "seconds", "minutes", "running", "tokens")
+    if seconds:
+        second, _, _, in_minute = struct.unpack(">4I", seconds[:16])
+        assert series(">61I", minutes, second // 60, in_minute) == last_hour(ring.minutes)
+    if running:
+        in_minute = int(client.hget(key, f"tokens:{int(running)}"))
+        assert series(">I60Q", tokens, int(running), in_minute) == last_hour(ring.tokens)
+    assert bool(seconds) == bool(ring.minutes)
+    assert bool(running) == bool(ring.tokens)
+
+
+def series(form: str, packed: bytes | None, running: int, count: int) -> dict[int, int]:
+    """A packed series and the running minute, as what is not empty in the hour of the newest."""
+    found = Counter({running: count})
+    if packed:
+        base, *entries = struct.unpack(form, packed)
+        if base - running < HOUR_MINUTES:
+            found.update({base - HOUR_MINUTES + 1 + i: n for i, n in enumerate(entries)})
+    return last_hour(found)
+
+
+def last_hour(counts: Mapping[int, int]) -> dict[int, int]:
+    """What is not empty in the sixty minutes that end with the newest."""
+    newest = max((minute for minute, count in counts.items() if count), default=0)
+    return {m: n for m, n in counts.items() if n and newest - HOUR_MINUTES < m}
 
 
 def assert_resets(ring: Ring, now_ms: int, frees_ms: int, empty_ms: int) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 WINDOW_S = 60
 STEP_BACK_S = 60
+HOUR_MINUTES = 60
 NEVER = None
 
 
@@ -21,7 +22,6 @@ class Ring:
     seconds: list[int] = field(default_factory=list)
     minutes: dict[int, int] = field(default_factory=dict)
     tokens: dict[int, int] = field(default_factory=dict)
-    tokens_newest: int | None = None
 
     def at(self, now_ms: int) -> int:
         """The second in which the ring counts; a far step back of the clock starts it again."""
@@ -42,22 +42,17 @@ class Ring:
         second = self.at(now_ms)
         if self.newest is not None and second < self.newest:
             self.seconds.clear()
-            self.minutes = {m: n for m, n in self.minutes.items() if m <= second // 60}
-            if self.newest // 60 > second // 60:
-                self.minutes.clear()
+            self.minutes.clear()
+            self.tokens.clear()
         self.newest = second
         self.seconds.append(second)
         self.minutes[second // 60] = self.minutes.get(second // 60, 0) + 1
 
     def add_tokens(self, now_ms: int, tokens: int) -> None:
-        """Add settled tokens to the running minute; a small step back keeps to the newest."""
+        """Add settled tokens to the minute; one that is an hour back starts the series again."""
         minute = now_ms // 60_000
-        if self.tokens_newest is not None and minute < self.tokens_newest:
-            if self.tokens_newest - minute <= 1:
-                minute = self.tokens_newest
-            else:
-                self.tokens.clear()
-        self.tokens_newest = minute
+        if self.tokens and max(self.tokens) - minute >= HOUR_MINUTES:
+            self.tokens.clear()
         self.tokens[minute] = self.tokens.get(minute, 0) + tokens
 
 

@@ -145,11 +145,13 @@ def test_a_series_of_a_foreign_length_starts_again(
 
     assert second.used == (2, 1 if name == "seconds" else 2, 2)
     assert scripts.settle((first, 5), (second, 6)) == [1, 1]
+    scripts.now_ms += 60_000
+    assert scripts.settle((scripts.admit_one(MINE), 7)) == [1]
     seconds, minutes, tokens = scripts.client.hmget(
         keys.org_ring(ORG), "seconds", "minutes", "tokens"
     )
     assert len(seconds) == length
-    assert struct.unpack(">61I", minutes)[-1] == (1 if name == "minutes" else 2)
+    assert struct.unpack(">61I", minutes)[-1] == (1 if name == "seconds" else 2)
     assert struct.unpack(">I60Q", tokens)[-1] == 11
 
 
