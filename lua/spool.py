@@ -98,8 +98,12 @@ class Spool:
 
     def _written(self, _task: asyncio.Task[None]) -> None:
         self._writing = None
-        if self._waiting:
+        if self._pause_s or self._one_by_one:
             self._write_in(self._pause_s)
+        elif len(self._waiting) >= BATCH:
+            self.write()
+        elif self._waiting:
+            self._write_in(GATHER_S)
 
     async def _write(self) -> None:
         size = 1 if self._one_by_one else BATCH
