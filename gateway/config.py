@@ -1,7 +1,7 @@
 """Keys and limits in memory: one immutable snapshot, swapped whole, kept true by a watcher.
 
 The watcher loads what a message names within moments, compares every version when the
-subscription (re)stands, and again by a poll. An organisation's older version never replaces a
+subscription (re)stands, and again by a poll. An organization's older version never replaces a
 newer one; a load that fails keeps the last good snapshot and is tried again.
 """
 
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     organizations: Mapping[str, _Organization] = {}
 
     def with_(self, loaded: list[OrganizationConfig], defaults: Limits) -> "Snapshot":
-        """A new snapshot in which these organisations are replaced, where they are newer."""
+        """A new snapshot in which these organizations are replaced, where they are newer."""
         callers, organizations = dict(self.callers), dict(self.organizations)
         for config in loaded:
             known = organizations.get(config.id)
@@ -57,7 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return Snapshot(callers, organizations)
 
     def without(self, org_ids: set[str]) -> "Snapshot":
-        """A new snapshot that knows nothing of these organisations."""
+        """A new snapshot that knows nothing of these organizations."""
         gone = {digest for org_id in org_ids for digest in self.organizations[org_id].digests}
         return Snapshot(
             {digest: caller for digest, caller in self.callers.items() if digest not in gone},

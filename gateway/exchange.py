@@ -70,6 +70,7 @@ class Exchange:
                     await (await request.respond(head)).send(b"")
                     begun = True
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
+                    idle.reschedule(None)  # a slow reader is not a silent upstream
                     if not begun:
                         await request.respond(head)
                         begun = True

@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     ] = None
     default_org_rpm: Annotated[
         LimitValue | None,
-        Meta(description="requests per minute of each organisation; unset = no limit"),
+        Meta(description="requests per minute of each organization; unset = no limit"),
     ] = None
     global_rpm: Annotated[
         LimitValue | None,
@@ -79,7 +79,7 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     ] = None
     default_org_tokens_per_month: Annotated[
         LimitValue | None,
-        Meta(description="token ceiling per organisation and UTC month; unset = no limit"),
+        Meta(description="token ceiling per organization and UTC month; unset = no limit"),
     ] = None
     default_output_tokens: Annotated[
         int,
@@ -110,7 +110,7 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
 
     @property
     def defaults(self) -> Limits:
-        """The platform defaults, which an organisation or agent inherits."""
+        """The platform defaults, which an organization or agent inherits."""
         return Limits(
             agent_rpm=self.default_agent_rpm,
             org_rpm=self.default_org_rpm,

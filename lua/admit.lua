@@ -1,25 +1,25 @@
--- Decide a batch of requests: for each, in order, read everything, check agent -> organisation ->
+-- Decide a batch of requests: for each, in order, read everything, check agent -> organization ->
 -- platform -> tokens, and count it at every level or at none. A denial writes nothing.
 --
 -- KEYS  1                    the platform's ring
---       others, each once    an agent's ring; or an organisation's ring, month_tokens and inflight,
+--       others, each once    an agent's ring; or an organization's ring, month_tokens and inflight,
 --                            these three side by side
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
 --       2  lease in ms
 --       then for each request nine:
---          index in KEYS of the agent's ring, index of the organisation's ring,
---          limits of agent, organisation, platform (requests per 60 s), ceiling (tokens per month):
+--          index in KEYS of the agent's ring, index of the organization's ring,
+--          limits of agent, organization, platform (requests per 60 s), ceiling (tokens per month):
 --            -1 = none, 0 = nothing passes
 --          tokens that the request will use, tokens to hold on top where there is room,
 --          reservation id
 -- Reply integers: now in Unix ms, keys healed, then for each request thirteen:
 --          1 admitted | 0 denied
---          level that denied: 0 none, 1 agent, 2 organisation, 3 platform, 4 tokens
---          requests in the trailing 60 s of agent, organisation, platform
+--          level that denied: 0 none, 1 agent, 2 organization, 3 platform, 4 tokens
+--          requests in the trailing 60 s of agent, organization, platform
 --          tokens used and held this month, tokens held by this request
 --          ms until it would pass: 0 admitted; -1 = not by waiting within the month
---          ms until the agent's, the organisation's window next frees a request (0: empty)
---          ms until the agent's, the organisation's window is empty
+--          ms until the agent's, the organization's window next frees a request (0: empty)
+--          ms until the agent's, the organization's window is empty
 
 local LEASE_MS = tonumber(ARGV[2])
 local FIELDS, FIRST = 9, 3

@@ -17,7 +17,7 @@ class Keys:
         self._index: dict[bytes, int] = {}
 
     def of(self, subject: Subject) -> tuple[int, int]:
-        """Where the agent's ring is, and the first of the organisation's three keys."""
+        """Where the agent's ring is, and the first of the organization's three keys."""
         agent = self._index.get(subject.agent_key)
         if agent is None:
             self.all.append(subject.agent_key)

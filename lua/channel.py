@@ -14,7 +14,7 @@ _HEARTBEAT_S = 3.0
 
 
 async def publish(address: RedisAddress, org_id: str) -> bool:
-    """Tell every gateway that the organisation changed. False: Redis did not take the message."""
+    """Tell every gateway that the organization changed. False: Redis did not take the message."""
     client = connect(address, timeout_s=_PUBLISH_TIMEOUT_S)
     try:
         await call(client, "PUBLISH", keys.config_channel(org_id), "changed")
@@ -26,7 +26,7 @@ async def publish(address: RedisAddress, org_id: str) -> bool:
 
 
 async def changes(client: Redis) -> AsyncGenerator[str | None, None]:
-    """Organisation ids as they change; None first, when the subscription stands.
+    """Organization ids as they change; None first, when the subscription stands.
 
     Raises LimiterUnavailableError when it does not, also when it went silent: the server is pinged,
     and must answer within a few seconds.

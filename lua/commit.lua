@@ -4,7 +4,7 @@
 -- KEYS  as in admit.lua
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
 --       then for each settling five:
---          index in KEYS of the agent's ring, index of the organisation's ring
+--          index in KEYS of the agent's ring, index of the organization's ring
 --          member of the in-flight set: `<id>:<admitted ms>:<held>`, or `<id>:0:0` where the request
 --            was forwarded without a decision
 --          tokens really used

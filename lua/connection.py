@@ -23,7 +23,7 @@ class RedisAddress:
 
 
 class ClusterRefusedError(Exception):
-    """REDIS_URL is a cluster: the platform's ring cannot share a slot with every organisation's."""
+    """REDIS_URL is a cluster: the platform's ring cannot share a slot with every organization's."""
 
 
 def connect(address: RedisAddress, *, timeout_s: float) -> Redis:
@@ -53,7 +53,7 @@ async def refuse_cluster(client: Redis) -> None:
         info = await client.info("cluster")
     if info.get("cluster_enabled"):
         raise ClusterRefusedError(
-            "REDIS_URL names a Redis Cluster. Ibex counts the platform and every organisation in "
+            "REDIS_URL names a Redis Cluster. Ibex counts the platform and every organization in "
             "one script, which needs one node: use a single primary, with Sentinel or a managed "
             "failover if you like."
         )

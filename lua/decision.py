@@ -33,7 +33,7 @@ class Subject(msgspec.Struct, frozen=True):
         rpm: tuple[int | None, int | None, int | None],
         ceiling: int | None,
     ) -> "Subject":
-        """`ids` are organisation and agent; `rpm` agent, organisation, platform."""
+        """`ids` are organization and agent; `rpm` agent, organization, platform."""
         org_id, agent_id = ids
         limits = tuple(NO_LIMIT if limit is None else limit for limit in (*rpm, ceiling))
         return cls(

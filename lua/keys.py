@@ -11,7 +11,7 @@ def agent_ring(org_id: str, agent_id: str) -> str:
 
 
 def org_ring(org_id: str) -> str:
-    """Hash: the same for the organisation."""
+    """Hash: the same for the organization."""
     return f"ratelimit:{org_id}:minute"
 
 
@@ -21,10 +21,10 @@ def month_tokens(org_id: str) -> str:
 
 
 def inflight(org_id: str) -> str:
-    """Sorted set: the organisation's open reservations, score = lease end in Unix ms."""
+    """Sorted set: the organization's open reservations, score = lease end in Unix ms."""
     return f"ratelimit:{org_id}:inflight"
 
 
 def config_channel(org_id: str) -> str:
-    """Channel: limits, agents or keys of that organisation changed."""
+    """Channel: limits, agents or keys of that organization changed."""
     return f"ratelimit:config:updated:{org_id}"

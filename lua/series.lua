@@ -14,7 +14,7 @@
 -- `sum` is never less than what was admitted in any trailing 60 s. A minute is added to its series
 -- when the next one begins, so that most calls touch nothing but what decides.
 --
--- A reservation is a member `<id>:<admitted ms>:<held tokens>` of the organisation's in-flight set:
+-- A reservation is a member `<id>:<admitted ms>:<held tokens>` of the organization's in-flight set:
 --   score > 0   open; the score is the end of its lease in Unix ms
 --   score < 0   lapsed at -score, its hold released, its usage still awaited
 -- `settled:<member>` (score < 0) remembers a settling that a late first attempt could repeat.
@@ -104,7 +104,7 @@ local function whole(text)
   return text and string.match(text, '^%-?%d+$') and #text <= 18 and tonumber(text) or 0
 end
 
--- The month of an organisation: tokens used and held, and since when this hash exists. A
+-- The month of an organization: tokens used and held, and since when this hash exists. A
 -- reservation that is older than the hash has its hold in a hash that was lost.
 local budgets = {}
 local function budget(key, inflight_key)

@@ -36,7 +36,7 @@ class Live(msgspec.Struct, frozen=True):
 
 
 async def live(client: Redis, subject: Subject) -> Live:
-    """Read an agent's and its organisation's numbers in one round trip.
+    """Read an agent's and its organization's numbers in one round trip.
 
     Raises LimiterUnavailableError or LimiterBrokenError.
     """
