@@ -2,7 +2,7 @@
 
 Arguments: URL of the server, its pid, way, waiting, seconds. `gathered` is the limiter as the
 gateway uses it; `single` is redis-py with one EVALSHA for each admit and one for each settling.
-`waiting` callers ask again and again, each time for one of 200 agents in 20 organisations, drawn by
+`waiting` callers ask again and again, each time for one of 200 agents in 20 organizations, drawn by
 lot; all their limits are set and never reached. Prints PairFigures as JSON. Fails if anything was
 admitted open, or if Redis has not counted every token once.
 """
@@ -136,7 +136,7 @@ async def spent(client: Redis, server: psutil.Process) -> Spent:
 
 
 def subjects() -> list[Subject]:
-    """Every agent; the first ones are of different organisations."""
+    """Every agent; the first ones are of different organizations."""
     return [
         Subject.of(
             (f"00000000-0000-4000-8000-{org:012}", f"00000000-0000-4000-9000-{agent:012}"),

@@ -33,7 +33,7 @@ the client, the load generator and every server shared.
 
 ## The limiter
 
-One client process against one Valkey: 200 agents in 20 organisations, drawn by lot, every limit set
+One client process against one Valkey: 200 agents in 20 organizations, drawn by lot, every limit set
 and none reached. A pair is one admit and its settling. "redis-py" calls the same two scripts by
 `evalsha`, once for each admit and once for each settling. "In scripts" is the server's own
 statistics of script calls, "process" all CPU of its process, append-only file included. Nothing was

@@ -109,7 +109,7 @@ class Oracle:
         return self.rings.setdefault(name, Ring())
 
     def levels(self, request: Request) -> list[tuple[Ring, int]]:
-        """Agent, organisation, platform: each ring with its limit."""
+        """Agent, organization, platform: each ring with its limit."""
         names = (f"{request.org}/{request.agent}", request.org, "global")
         return [(self.ring(name), limit) for name, limit in zip(names, request.limits, strict=True)]
 

@@ -36,7 +36,7 @@ requests = st.tuples(st.sampled_from(ORGS), st.sampled_from(AGENTS), tokens, tok
 
 
 class LimiterMachine(RuleBasedStateMachine):
-    """Random agents, organisations, months, leases, clock steps and losses."""
+    """Random agents, organizations, months, leases, clock steps and losses."""
 
     def __init__(self, client: redis.Redis) -> None:
         super().__init__()
