@@ -70,8 +70,10 @@ def create_app(settings: Settings) -> IbexApp:
         await app.ctx.runtime.open()
 
     @app.before_server_stop
-    async def drain(_: IbexApp) -> None:
+    async def drain(app: IbexApp) -> None:
         _ignore_signals()
+        app.config.KEEP_ALIVE = False
+        app.ctx.runtime.proxy.drain()
 
     @app.after_server_stop
     async def stop(app: IbexApp) -> None:

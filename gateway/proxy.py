@@ -31,7 +31,13 @@ class Proxy:
         self._config = config
         self._limiter = limiter
         self._client = client
-        self.open: set[Exchange] = set()
+        self.open: dict[Exchange, Request] = {}
+
+    def drain(self) -> None:
+        """End each connection with the answer that is under way: nothing more is taken on it."""
+        for request in self.open.values():
+            if request.stream:
+                request.stream.keep_alive = False  # type: ignore[attr-defined]  # HTTP/1.1
 
     async def handle(self, request: Request) -> HTTPResponse | None:
         """Answer one request; None where the answer was streamed. Raises Refusal."""
@@ -46,11 +52,11 @@ class Proxy:
             if not decision.admitted:
                 return denied(decision, needed, route.upstream.dialect)
             with Exchange(self._limiter, decision, prepared, route.upstream) as exchange:
-                self.open.add(exchange)
+                self.open[exchange] = request
                 try:
                     await self._forward(request, route, exchange, prepared or body)
                 finally:
-                    self.open.discard(exchange)
+                    del self.open[exchange]
         except Refusal as refusal:
             return refused(refusal, route.upstream.dialect)
         return None
