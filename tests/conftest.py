@@ -1,14 +1,18 @@
 """Fixtures for every test: real servers on free loopback ports, ended with the session."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from dev_process import Dev, StartDev
 from servers import PostgresServer, RedisServer, StartPostgres, StartRedis, flavors
+
+from db.migrate import migrate
+from db.repository import Repository, connect
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +95,21 @@ def database_url(postgres_server: PostgresServer) -> Iterator[str]:
     """The address of a new, empty database."""
     with postgres_server.database() as url:
         yield url
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
+    """A pool on a new, migrated database."""
+    await migrate(database_url)
+    opened = await connect(database_url, min_size=1, max_size=8)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def repository(pool: asyncpg.Pool) -> Repository:
+    """The repository on that pool."""
+    return Repository(pool)
 
 
 @pytest.fixture
