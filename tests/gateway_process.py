@@ -18,6 +18,18 @@ START_S = 30
 STOP_S = 30
 
 
+def answers(port: int, path: str) -> bool:
+    """Whether somebody answers 200 there."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
 class GatewayProcess:
     """Starts at once and waits until it is ready, unless `wait` is False."""
 
