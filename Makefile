@@ -14,7 +14,7 @@ setup: $(SETUP) ## Build .venv from the lock file
 
 $(SETUP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ibex needs Python 3.11 or newer; say which: make PYTHON=python3.11 ...")'
-	$(PYTHON) -m venv --clear .venv
+	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(SETUP)
