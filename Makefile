@@ -17,6 +17,7 @@ $(SETUP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m graphql_api.install_playground
 	@touch $(SETUP)
 
 dev: $(SETUP) ## Run everything here: embedded servers, a mock provider, simulated agents

@@ -6,6 +6,7 @@ DatabaseError
 |   +-- NotMigrated          is there, but without the schema that this version needs
 +-- MigrationFailed          a migration could not be applied
 +-- NotFound                 the organization, agent or key that was named does not exist
++-- Conflict                 it was changed since the version that the caller expected
 +-- Refused                  a constraint of the schema refused the values
 """
 
@@ -44,6 +45,10 @@ class NotFound(DatabaseError):
         super().__init__(f"there is no {what} {id_}")
         self.what = what
         self.id = id_
+
+
+class Conflict(DatabaseError):
+    """It was changed since the version that the caller expected; nothing was changed now."""
 
 
 class Refused(DatabaseError):

@@ -1,19 +1,36 @@
 """Limits that are set for organizations and agents, and the record of who set them."""
 
+from collections.abc import Sequence
+
 import asyncpg
 
 from db.errors import NotFound
-from db.limits import INHERIT, Override, OverrideChange, changed
-from db.rows import Author, Overrides
+from db.limits import Override, OverrideChange, changed
+from db.rows import Author, LimitsSet, Overrides, Target
 
-_AGENT_EXISTS = "SELECT true FROM ibex_core.agents WHERE org_id = $1 AND id = $2"
-_READ_ORGANIZATION = """
-    SELECT requests_per_minute, tokens_per_month
-    FROM ibex_core.rate_limit_overrides WHERE org_id = $1 AND agent_id IS NULL
-"""
-_READ_AGENT = """
-    SELECT requests_per_minute, tokens_per_month
-    FROM ibex_core.rate_limit_overrides WHERE org_id = $1 AND agent_id = $2
+# A row for each target, in their order.
+_READ = """
+    SELECT target.org_id::text, target.agent_id::text,
+           agent.id IS NOT NULL OR target.agent_id IS NULL AS has_agent, organization.version,
+           org_override.requests_per_minute AS org_requests,
+           org_override.tokens_per_month AS org_tokens,
+           agent_override.requests_per_minute AS agent_requests,
+           latest.at AS updated_at, latest.actor AS updated_by
+    FROM unnest($1::text[]::uuid[], $2::text[]::uuid[])
+        WITH ORDINALITY AS target (org_id, agent_id, place)
+    LEFT JOIN ibex_core.organizations AS organization ON organization.id = target.org_id
+    LEFT JOIN ibex_core.agents AS agent
+        ON agent.org_id = target.org_id AND agent.id = target.agent_id
+    LEFT JOIN ibex_core.rate_limit_overrides AS org_override
+        ON org_override.org_id = target.org_id AND org_override.agent_id IS NULL
+    LEFT JOIN ibex_core.rate_limit_overrides AS agent_override
+        ON agent_override.org_id = target.org_id AND agent_override.agent_id = target.agent_id
+    LEFT JOIN LATERAL (
+        SELECT at, actor FROM ibex_core.rate_limit_changes
+        WHERE COALESCE(agent_id, org_id) = COALESCE(target.agent_id, target.org_id)
+        ORDER BY id DESC LIMIT 1
+    ) AS latest ON true
+    ORDER BY target.place
 """
 # Each names the partial unique index that keeps its kind of row single.
 _SET_ORGANIZATION = """
@@ -40,14 +57,10 @@ _RECORD = """
 _FIELDS = ("requests_per_minute", "tokens_per_month")
 
 
-async def read(connection: asyncpg.Connection, org_id: str, agent_id: str | None) -> Overrides:
-    """Return what is set. Raises NotFound for an agent that the organization does not have."""
-    org = _override(await connection.fetchrow(_READ_ORGANIZATION, org_id))
-    if agent_id is None:
-        return Overrides(org, INHERIT)
-    if not await connection.fetchval(_AGENT_EXISTS, org_id, agent_id):
-        raise NotFound("agent", agent_id)
-    return Overrides(org, _override(await connection.fetchrow(_READ_AGENT, org_id, agent_id)))
+async def read(connection: asyncpg.Connection, targets: Sequence[Target]) -> list[LimitsSet]:
+    """Return what is set for each, in one query. Raises NotFound for the first that is unknown."""
+    org_ids, agent_ids = [org_id for org_id, _ in targets], [agent_id for _, agent_id in targets]
+    return [_limits_set(row) for row in await connection.fetch(_READ, org_ids, agent_ids)]
 
 
 async def change(
@@ -61,8 +74,8 @@ async def change(
 
     The caller holds the organization's lock.
     """
-    current = await read(connection, org_id, agent_id)
-    before = current.org if agent_id is None else current.agent
+    (current,) = await read(connection, [(org_id, agent_id)])
+    before = current.overrides.org if agent_id is None else current.overrides.agent
     after = changed(before, wanted)
     if before == after:
         return before, after
@@ -79,5 +92,19 @@ async def change(
     return before, after
 
 
-def _override(row: asyncpg.Record | None) -> Override:
-    return INHERIT if row is None else Override(**row)
+def _limits_set(row: asyncpg.Record) -> LimitsSet:
+    if row["version"] is None:
+        raise NotFound("organization", row["org_id"])
+    if not row["has_agent"]:
+        raise NotFound("agent", row["agent_id"])
+    return LimitsSet(
+        row["org_id"],
+        row["agent_id"],
+        row["version"],
+        Overrides(
+            org=Override(row["org_requests"], row["org_tokens"]),
+            agent=Override(row["agent_requests"]),
+        ),
+        row["updated_at"],
+        row["updated_by"],
+    )

@@ -5,16 +5,26 @@ organization follow one another, and its version rises in the order in which the
 The methods raise the errors of `db.errors`. Ids that are passed in must be UUIDs.
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
 
-from db import overrides, snapshot
+from db import overrides, pages, snapshot
 from db.connection import connect
-from db.errors import NotFound, mapped
+from db.errors import Conflict, NotFound, mapped
 from db.limits import Override, OverrideChange
-from db.rows import Agent, ApiKey, Author, NewKey, Organization, OrganizationConfig, Overrides
+from db.rows import (
+    Agent,
+    ApiKey,
+    Author,
+    LimitChange,
+    LimitsSet,
+    NewKey,
+    Organization,
+    OrganizationConfig,
+    Target,
+)
 
 __all__ = ["Repository", "connect"]
 
@@ -26,6 +36,9 @@ _ORGANIZATIONS = """
     SELECT id::text, name, version, created_at
     FROM ibex_core.organizations ORDER BY created_at, id
 """
+_ORGANIZATION = """
+    SELECT id::text, name, version, created_at FROM ibex_core.organizations WHERE id = $1
+"""
 _CREATE_AGENT = """
     INSERT INTO ibex_core.agents (org_id, name) VALUES ($1, $2)
     RETURNING id::text, org_id::text, name, created_at
@@ -34,7 +47,10 @@ _AGENTS = """
     SELECT id::text, org_id::text, name, created_at
     FROM ibex_core.agents WHERE org_id = $1 ORDER BY created_at, id
 """
-_AGENT = "SELECT id::text, org_id::text, name, created_at FROM ibex_core.agents WHERE id = $1"
+_AGENT = """
+    SELECT id::text, org_id::text, name, created_at
+    FROM ibex_core.agents WHERE id = $1 AND ($2::text IS NULL OR org_id = $2::text::uuid)
+"""
 _ADD_KEY = """
     INSERT INTO ibex_core.api_keys (role, org_id, agent_id, digest, prefix, name)
     VALUES ($1, $2, $3, $4, $5, $6)
@@ -42,12 +58,17 @@ _ADD_KEY = """
 """
 _KEY = """
     SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
-    FROM ibex_core.api_keys WHERE id = $1
+    FROM ibex_core.api_keys WHERE id = $1 AND ($2::text IS NULL OR org_id = $2::text::uuid)
+"""
+_OPERATOR_KEY = """
+    SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
+    FROM ibex_core.api_keys WHERE digest = $1 AND revoked_at IS NULL AND role <> 'agent'
 """
 _REVOKE_KEY = """
     UPDATE ibex_core.api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL
     RETURNING id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
 """
+_VERSION = "SELECT version FROM ibex_core.organizations WHERE id = $1"
 _EXISTS = "SELECT true FROM ibex_core.organizations WHERE id = $1"
 _LOCK = "SELECT true FROM ibex_core.organizations WHERE id = $1 FOR NO KEY UPDATE"
 _RAISE_VERSION = "UPDATE ibex_core.organizations SET version = version + 1 WHERE id = $1"
@@ -72,18 +93,50 @@ class Repository:
             await connection.execute(_RAISE_VERSION, org_id)
             return Agent(**await connection.fetchrow(_CREATE_AGENT, org_id, name))
 
-    async def agents(self, org_id: str) -> list[Agent]:
+    async def organization(self, org_id: str) -> Organization:
         async with self._transaction() as connection:
-            if not await connection.fetchval(_EXISTS, org_id):
-                raise NotFound("organization", org_id)
+            row = await connection.fetchrow(_ORGANIZATION, org_id)
+        if row is None:
+            raise NotFound("organization", org_id)
+        return Organization(**row)
+
+    async def organizations_page(
+        self, only: str | None, after: str | None, first: int
+    ) -> list[Organization]:
+        """Return a page of all organizations, or of `only` this one."""
+        async with self._transaction() as connection:
+            return await pages.organizations(connection, only, after, first)
+
+    async def agents(self, org_id: str) -> list[Agent]:
+        async with self._existing(org_id) as connection:
             return [Agent(**row) for row in await connection.fetch(_AGENTS, org_id)]
 
-    async def agent(self, agent_id: str) -> Agent:
+    async def agents_page(self, org_id: str, after: str | None, first: int) -> list[Agent]:
+        async with self._existing(org_id) as connection:
+            return await pages.agents(connection, org_id, after, first)
+
+    async def agent(self, agent_id: str, org_id: str | None = None) -> Agent:
+        """Return an agent of that organization, or of any (None)."""
         async with self._transaction() as connection:
-            row = await connection.fetchrow(_AGENT, agent_id)
+            row = await connection.fetchrow(_AGENT, agent_id, org_id)
         if row is None:
             raise NotFound("agent", agent_id)
         return Agent(**row)
+
+    async def key(self, key_id: str, org_id: str | None) -> ApiKey:
+        """Return a key of that organization, or any (None)."""
+        async with self._transaction() as connection:
+            return await _key(connection, key_id, org_id)
+
+    async def operator_key(self, digest: bytes) -> ApiKey | None:
+        """Return the live operator's key with this SHA-256, None where there is none."""
+        async with self._transaction() as connection:
+            row = await connection.fetchrow(_OPERATOR_KEY, digest)
+        return row and ApiKey(**row)
+
+    async def keys_page(self, org_id: str, after: str | None, first: int) -> list[ApiKey]:
+        async with self._existing(org_id) as connection:
+            return await pages.keys(connection, org_id, after, first)
 
     async def add_key(self, key: NewKey) -> ApiKey:
         """Store a key. The agent of an agent's key must exist, and be the organization's."""
@@ -92,38 +145,52 @@ class Repository:
             await connection.execute(_RAISE_VERSION, key.org_id)
             return ApiKey(**await connection.fetchrow(_ADD_KEY, *row))
 
-    async def revoke_key(self, key_id: str) -> ApiKey:
-        """Revoke a key for ever. A key that is revoked already stays as it is."""
+    async def revoke_key(self, key_id: str, org_id: str | None = None) -> ApiKey:
+        """Revoke a key of that organization, or any (None), for ever.
+
+        A key that is revoked already stays as it is.
+        """
         async with self._transaction() as connection:
-            found = await connection.fetchrow(_KEY, key_id)
-            if found is None:
-                raise NotFound("key", key_id)
-            await connection.execute(_LOCK, found["org_id"])
+            found = await _key(connection, key_id, org_id)
+            await connection.execute(_LOCK, found.org_id)
             revoked = await connection.fetchrow(_REVOKE_KEY, key_id)
             if revoked is None:
-                return ApiKey(**await connection.fetchrow(_KEY, key_id))
-            await connection.execute(_RAISE_VERSION, found["org_id"])
+                return await _key(connection, key_id, org_id)
+            await connection.execute(_RAISE_VERSION, found.org_id)
             return ApiKey(**revoked)
 
-    async def overrides(self, org_id: str, agent_id: str | None) -> Overrides:
-        """Return what is set for an organization, and for one of its agents if one is named."""
+    async def limits_set(self, targets: Sequence[Target]) -> list[LimitsSet]:
+        """Return what is set for each organization or agent, in the order of `targets`."""
         async with self._transaction() as connection:
-            if not await connection.fetchval(_EXISTS, org_id):
-                raise NotFound("organization", org_id)
-            return await overrides.read(connection, org_id, agent_id)
+            return await overrides.read(connection, targets)
 
     async def change_override(
-        self, org_id: str, agent_id: str | None, change: OverrideChange, author: Author
-    ) -> tuple[Override, Override]:
+        self,
+        org_id: str,
+        agent_id: str | None,
+        change: OverrideChange,
+        author: Author,
+        expected_version: int | None = None,
+    ) -> tuple[Override, LimitsSet]:
         """Change what is set for an organization or agent, and record who did it.
 
-        Returns what was set before and what is set now. Where these are equal, nothing is written.
+        Returns what was set before, and what is set now. Where these are equal, nothing is written.
+        Raises Conflict where the organization is not at the version that is expected, if any is.
         """
         async with self._change(org_id) as connection:
             before, after = await overrides.change(connection, org_id, agent_id, change, author)
+            if expected_version is not None:  # after what may not be there: it is rolled back
+                await _expect(connection, org_id, expected_version)
             if before != after:
                 await connection.execute(_RAISE_VERSION, org_id)
-        return before, after
+            (now,) = await overrides.read(connection, [(org_id, agent_id)])
+        return before, now
+
+    async def limit_changes_page(
+        self, org_id: str, after: int | None, first: int
+    ) -> list[LimitChange]:
+        async with self._existing(org_id) as connection:
+            return await pages.changes(connection, org_id, after, first)
 
     async def versions(self) -> dict[str, int]:
         """Return the version of every organization, by its id."""
@@ -145,9 +212,30 @@ class Repository:
                 yield connection
 
     @asynccontextmanager
+    async def _existing(self, org_id: str) -> AsyncIterator[asyncpg.Connection]:
+        """Open a transaction, once it is known that the organization exists."""
+        async with self._transaction() as connection:
+            if not await connection.fetchval(_EXISTS, org_id):
+                raise NotFound("organization", org_id)
+            yield connection
+
+    @asynccontextmanager
     async def _change(self, org_id: str | None) -> AsyncIterator[asyncpg.Connection]:
         """Open a transaction that holds the organization (None: there is none to hold)."""
         async with self._transaction() as connection:
             if org_id is not None and not await connection.fetchval(_LOCK, org_id):
                 raise NotFound("organization", org_id)
             yield connection
+
+
+async def _key(connection: asyncpg.Connection, key_id: str, org_id: str | None) -> ApiKey:
+    row = await connection.fetchrow(_KEY, key_id, org_id)
+    if row is None:
+        raise NotFound("key", key_id)
+    return ApiKey(**row)
+
+
+async def _expect(connection: asyncpg.Connection, org_id: str, version: int) -> None:
+    current = await connection.fetchval(_VERSION, org_id)
+    if current != version:
+        raise Conflict(f"the organization is at version {current} by now: read it again")

@@ -8,6 +8,8 @@ from db.api_keys import Role
 from db.limits import Override
 
 Via = Literal["cli", "graphql", "rest", "dashboard"]
+Target = tuple[str, str | None]
+"""What limits are set for: an organization and one of its agents, or None for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,36 @@ class Overrides:
 
     org: Override
     agent: Override
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSet:
+    """What is set for an organization (`agent_id` None) or agent, as of the organization's version.
+
+    `updated_at` and `updated_by` tell the last change of this very target; None: there was none.
+    """
+
+    org_id: str
+    agent_id: str | None
+    version: int
+    overrides: Overrides
+    updated_at: datetime | None
+    updated_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """One row of the audit. `old` and `new` None: inherited."""
+
+    id: int
+    at: datetime
+    actor: str
+    via: Via
+    org_id: str
+    agent_id: str | None
+    field: str
+    old: int | None
+    new: int | None
 
 
 @dataclass(frozen=True, slots=True)

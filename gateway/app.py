@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from sanic import HTTPResponse, Request, Sanic
@@ -22,14 +22,19 @@ from gateway import endpoints, responses
 from gateway.responses import Kind, Refusal, refused
 from gateway.runtime import Runtime
 from gateway.settings import Dialect, Settings
+from graphql_api import problems, rest, view
+from graphql_api.auth import Authenticator
+from graphql_api.management import Management
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 LONGEST_HEADERS = 16_384
 KEEP_ALIVE_S = 120
 """Longer than the 90 s of common routers, which reuse a connection until just before."""
 SLOWEST_HEAD_S = 60
+OPERATORS_PATHS = ("/v1/", "/openapi.json")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+Part = Literal["gateway", "management"]
 IbexApp = Sanic[Config, SimpleNamespace]
 
 log = structlog.get_logger("ibex.gateway")
@@ -44,8 +49,8 @@ _KINDS: tuple[tuple[type[SanicException], Kind, str], ...] = (
 )
 
 
-def create_app(settings: Settings) -> IbexApp:
-    """Everything on one port."""
+def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
+    """Everything on one port, or only the agents' part, or only the operators'."""
     app = Sanic("ibex", request_class=_Request, configure_logging=False)
     app.config.update(
         {
@@ -81,8 +86,12 @@ def create_app(settings: Settings) -> IbexApp:
 
     app.add_route(endpoints.healthz, "/healthz")
     app.add_route(endpoints.readyz, "/readyz")
-    app.add_route(endpoints.limits, "/limits")
-    app.add_route(_proxy, "/<upstream>/<rest:path>", methods=METHODS, stream=True)
+    if only != "gateway":
+        view.register(app, _management, _authenticator)
+        rest.register(app, _management, _authenticator)
+    if only != "management":
+        app.add_route(endpoints.limits, "/limits")
+        app.add_route(_proxy, "/<upstream>/<rest:path>", methods=METHODS, stream=True)
     app.error_handler.add(Exception, _ErrorAnswers(settings))
     return app
 
@@ -95,6 +104,14 @@ def _ignore_signals() -> None:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, lambda: None)
+
+
+def _management(request: Request) -> Management:
+    return endpoints.runtime_of(request).management
+
+
+def _authenticator(request: Request) -> Authenticator:
+    return endpoints.runtime_of(request).authenticator
 
 
 async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:
@@ -122,9 +139,12 @@ class _ErrorAnswers:
         self._settings = settings
 
     def __call__(self, request: Request, error: Exception) -> HTTPResponse:
-        """The answer, in the shape of the upstream's family."""
-        return refused(error if isinstance(error, Refusal) else _refusal(request, error),
-                       self._dialect(request))  # fmt: skip
+        """The answer: a problem for operators, for agents the shape of the upstream's family."""
+        if isinstance(error, Refusal):
+            return refused(error, self._dialect(request))
+        if request.path.startswith(OPERATORS_PATHS):
+            return problems.answer(error, problems.new_request_id())
+        return refused(_refusal(request, error), self._dialect(request))
 
     def _dialect(self, request: Request) -> Dialect:
         name = request.path[1:].partition("/")[0]

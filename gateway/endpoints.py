@@ -27,7 +27,7 @@ async def limits(request: Request) -> HTTPResponse:
     runtime = runtime_of(request)
     subject = find_caller(request, runtime.config.snapshot).subject
     try:
-        numbers = await live(runtime.redis, subject)
+        (numbers,) = await live(runtime.redis, [(subject.org_id, subject.agent_id)])
     except LimiterError:
         numbers = None
     return json(

@@ -16,6 +16,7 @@ from gateway.routing import Route, find_route
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient
 from lua.decision import Limiter
+from lua.recorder import Recorder
 
 GRACE_S = 1.0
 """The transport's own idle timeout comes first."""
@@ -25,11 +26,17 @@ class Proxy:
     """Handles `/{upstream}/{path}` for every method. `open` holds what is under way."""
 
     def __init__(
-        self, settings: Settings, config: Config, limiter: Limiter, client: UpstreamClient
+        self,
+        settings: Settings,
+        config: Config,
+        limiter: Limiter,
+        recorder: Recorder,
+        client: UpstreamClient,
     ) -> None:
         self._settings = settings
         self._config = config
         self._limiter = limiter
+        self._recorder = recorder
         self._client = client
         self.open: dict[Exchange, Request] = {}
 
@@ -50,6 +57,7 @@ class Proxy:
             needed, extra = (prepared.hard_tokens, prepared.soft_tokens) if prepared else (0, 0)
             decision = await self._limiter.admit(caller.subject, needed, extra)
             if not decision.admitted:
+                self._recorder.denied(decision)
                 return denied(decision, needed, route.upstream.dialect)
             with Exchange(self._limiter, decision, prepared, route.upstream) as exchange:
                 self.open[exchange] = request

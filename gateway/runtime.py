@@ -10,18 +10,23 @@ from gateway.config import Config
 from gateway.proxy import Proxy
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient, aiohttp_transport
+from graphql_api.auth import Authenticator
+from graphql_api.management import Management
 from lua import connection as redis
 from lua import keys
-from lua.channel import changes
+from lua.channel import changes, publish
 from lua.errors import LimiterError
 from lua.limiter import LuaLimiter
+from lua.recorder import Recorder
 from lua.scripts import answers_writes
+from lua.usage import LiveNumbers
 
 ANSWER_LOST_S = 1.0
 """After this long an answer of Redis is not waited for any more, and its connection dropped."""
 SUBSCRIPTION_S = 5.0
 DATABASE_POOL = 4
 FLUSH_S = 3.0
+RECORD_S = 1.0
 
 log = structlog.get_logger("ibex.gateway")
 
@@ -36,6 +41,7 @@ class Runtime:
         )
         deadline_s = settings.limiter_deadline_ms / 1000
         self._settings = settings
+        self._address = address
         self.redis = redis.connect(address, timeout_s=ANSWER_LOST_S)
         self._prober = redis.connect(address, timeout_s=deadline_s)
         self._subscriber = redis.connect(address, timeout_s=SUBSCRIPTION_S)
@@ -43,20 +49,27 @@ class Runtime:
         self.limiter = LuaLimiter(
             self.redis, self.breaker, deadline_s=deadline_s, lease_s=settings.reservation_lease_s
         )
+        self.recorder = Recorder(self.redis, self.breaker)
 
     async def open(self) -> None:
         """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
         settings = self._settings
         self._database = await connect(settings.database_url, min_size=1, max_size=DATABASE_POOL)
+        repository = Repository(self._database)
         self.config = Config(
-            Repository(self._database),
+            repository,
             settings.defaults,
             partial(changes, self._subscriber),
             poll_s=settings.config_poll_s,
         )
         await self.config.start()
         self._upstreams = UpstreamClient(aiohttp_transport(), settings)
-        self.proxy = Proxy(settings, self.config, self.limiter, self._upstreams)
+        self.authenticator = Authenticator(repository)
+        self.management = Management(
+            repository, LiveNumbers(self.redis), partial(publish, self._address), settings.defaults
+        )
+        self.proxy = Proxy(settings, self.config, self.limiter, self.recorder, self._upstreams)
+        self.recorder.start()
         try:
             await self.limiter.load()
         except LimiterError as error:
@@ -73,6 +86,7 @@ class Runtime:
             exchange.settle(client_left=True)
         await self.config.stop()
         await self.limiter.close(FLUSH_S)
+        await self.recorder.close(RECORD_S)
         await self.breaker.close()
         await self._upstreams.aclose()
         for client in (self.redis, self._prober, self._subscriber):

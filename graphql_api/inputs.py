@@ -13,7 +13,10 @@ from db.limits import MAX_LIMIT, OverrideChange
 from graphql_api.errors import BadInput
 
 MAX_NAME_LENGTH = 200
+LONGEST_PAGE = 500
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_CURSOR = "must be a cursor that a page of this list ended with"
 _NOT_IN_A_NAME = {"Cc", "Cs", "Zl", "Zp"}
 """Control characters, lone surrogates, and separators of lines and paragraphs."""
 
@@ -51,6 +54,49 @@ def operator_role(value: object) -> Role:
         if value == role:
             return role
     raise BadInput("role", "must be admin or read_only")
+
+
+def role(value: object) -> Role:
+    """Accept any role that a key can have."""
+    if isinstance(value, str) and value in set(Role):
+        return Role(value)
+    raise BadInput("role", f"must be one of {', '.join(Role)}")
+
+
+def version(value: object) -> int | None:
+    """Accept a version that an organization can have, or none."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise BadInput("expected_version", "must be a whole number from 1")
+
+
+def first(value: object) -> int:
+    """Accept the length of a page."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LONGEST_PAGE:
+        return value
+    raise BadInput("first", f"must be a whole number from 1 to {LONGEST_PAGE}")
+
+
+def id_cursor(value: object) -> str | None:
+    """Accept the cursor of a list whose rows have UUIDs, or none."""
+    if value is None or (isinstance(value, str) and _UUID.fullmatch(value)):
+        return value
+    raise BadInput("after", _CURSOR)
+
+
+def number_cursor(value: object) -> int | None:
+    """Accept the cursor of a list whose rows are numbered, or none."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value)
+    raise BadInput("after", _CURSOR)
+
+
+def absent(field: str, value: object, message: str) -> None:
+    """Refuse a value where there must be none."""
+    if value is not None:
+        raise BadInput(field, message)
 
 
 def override_change(agent_id: str | None, change: OverrideChange) -> OverrideChange:

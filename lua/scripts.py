@@ -42,6 +42,7 @@ class Script:
 
 ADMIT: Final = Script("admit")
 COMMIT: Final = Script("commit")
+RECORD: Final = Script("record")
 
 
 async def call(client: Redis, *command: Argument) -> Any:

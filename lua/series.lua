@@ -1,4 +1,4 @@
--- What admit.lua and commit.lua share; put in front of each of them when it is loaded.
+-- What the scripts share; put in front of each of them when it is loaded.
 --
 -- A ring is a hash. Its series are packed, big-endian, oldest entry first, and shift left as time
 -- passes; each begins with its base, the second or minute of its newest entry:
@@ -9,6 +9,7 @@
 --   tokens:<minute>  integer                             tokens settled in the running minute,
 --   running          integer                             which is this one
 --   tokens           base minute (uint32), 60 x uint64   tokens of minutes that ended
+--   denied:<level>   base minute (uint32), 60 x uint32   requests denied by that level
 --
 -- 61 seconds, because the trailing 60 s touch 61 clock seconds: the edge is counted in full, so
 -- `sum` is never less than what was admitted in any trailing 60 s. A minute is added to its series

@@ -1,21 +1,23 @@
 """The live numbers, read from the keys that the limiter decides by."""
 
-import re
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
-from lua.decision import Subject
+from lua import keys
 from lua.errors import limiter_errors
+from lua.fields import STEP_BACK_S, milliseconds, whole
+from lua.history import Minute, last_hour
+
+Target = tuple[str, str | None]
+"""An organization, and one of its agents or None."""
 
 _SECONDS = 61
 _SECONDS_FORMAT = f">4I{_SECONDS}I"
-_STEP_BACK_S = 60
-_INTEGER = re.compile(rb"-?[0-9]+")
-_LONGEST = 18
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -26,42 +28,81 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What is used now, as of `now_ms` (Unix ms). Tokens are this UTC month's."""
+    """What is used now, as of `now_ms` (Unix ms), by an agent (nothing, where none was asked for),
+    its organization and the platform. Tokens are the organization's of this UTC month; `in_flight`
+    are its requests that are admitted, not settled, and within their lease.
+    """
 
     now_ms: int
     agent: Window
     org: Window
+    platform: Window
     tokens_used: int
     tokens_held: int
+    in_flight: int
 
 
-async def live(client: Redis, subject: Subject) -> Live:
-    """Read an agent's and its organization's numbers in one round trip.
-
-    Raises LimiterUnavailableError or LimiterBrokenError.
+class LiveNumbers:
+    """What operators are shown, read from one server. Raises LimiterUnavailableError or
+    LimiterBrokenError: without Redis nothing is known.
     """
-    org_ring, month_tokens, _ = subject.org_keys
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def of(self, targets: Sequence[Target]) -> list[Live]:
+        """What is used now by each (organization, agent or None), in their order; see `live`."""
+        return await live(self._client, targets)
+
+    async def last_hour(self, ring: str) -> tuple[Minute, ...]:
+        """The 60 minutes of a ring, by its key (see keys.py), the oldest first."""
+        return await last_hour(self._client, ring)
+
+
+async def live(client: Redis, targets: Sequence[Target]) -> list[Live]:
+    """Read the numbers of each (organization, agent or None), all of one moment.
+
+    Two round trips, however many: the second asks whose lease has not ended by the time that the
+    first brought. Raises LimiterUnavailableError or LimiterBrokenError.
+    """
+    orgs = list(dict.fromkeys(org_id for org_id, _ in targets))
+    agents = [keys.agent_ring(org_id, agent_id) for org_id, agent_id in targets if agent_id]
     with limiter_errors(may_have_run=False):
+        leased = f"({milliseconds(await client.time())}"
         async with client.pipeline(transaction=True) as pipeline:
             pipeline.time()
-            pipeline.hget(subject.agent_key, "seconds")
-            pipeline.hget(org_ring, "seconds")
-            pipeline.hgetall(month_tokens)
-            (second, microsecond), agent, org, months = await pipeline.execute()
-    now_ms = second * 1000 + microsecond // 1000
-    month = datetime.fromtimestamp(second, UTC).strftime("%Y-%m").encode()
-    return Live(
-        now_ms=now_ms,
-        agent=_window(agent, now_ms),
-        org=_window(org, now_ms),
-        tokens_used=_integer(months.get(month)),
-        tokens_held=_integer(months.get(month + b":held")),
-    )
+            for ring in (keys.GLOBAL_RING, *agents, *map(keys.org_ring, orgs)):
+                pipeline.hget(ring, "seconds")
+            for org_id in orgs:
+                pipeline.hgetall(keys.month_tokens(org_id))
+            for org_id in orgs:
+                pipeline.zcount(keys.inflight(org_id), leased, "+inf")
+            time, *replies = await pipeline.execute()
+    now_ms = milliseconds(time)
+    rest = iter(replies)
+    platform = _window(next(rest), now_ms)
+    agent_windows = [_window(next(rest), now_ms) for _ in agents]
+    org_windows = {org_id: _window(next(rest), now_ms) for org_id in orgs}
+    tokens = {org_id: _tokens(next(rest), now_ms) for org_id in orgs}
+    in_flight = dict(zip(orgs, rest, strict=True))
+    of_agents = iter(agent_windows)
+    return [
+        Live(
+            now_ms,
+            next(of_agents) if agent_id else Window(0, 0),
+            org_windows[org_id],
+            platform,
+            *tokens[org_id],
+            in_flight[org_id],
+        )
+        for org_id, agent_id in targets
+    ]
 
 
-def _integer(text: bytes | None) -> int:
-    """As series.lua reads a field: what is no integer counts as nothing."""
-    return int(text) if text and len(text) <= _LONGEST and _INTEGER.fullmatch(text) else 0
+def _tokens(months: dict[bytes, bytes], now_ms: int) -> tuple[int, int]:
+    """Used and held in the month of `now_ms`."""
+    month = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m").encode()
+    return whole(months.get(month)), whole(months.get(month + b":held"))
 
 
 def _window(packed: Any, now_ms: int) -> Window:
@@ -70,7 +111,7 @@ def _window(packed: Any, now_ms: int) -> Window:
         return Window(0, 0)
     base, _, _, _, *counts = struct.unpack(_SECONDS_FORMAT, packed)
     now_s = now_ms // 1000
-    if base - now_s > _STEP_BACK_S:
+    if base - now_s > STEP_BACK_S:
         return Window(0, 0)
     second = max(base, now_s)
     inside = counts[second - base :]

@@ -10,7 +10,7 @@ import typer
 from db.errors import DatabaseError
 from db.migrate import pending
 from gateway import logs
-from gateway.app import create_app
+from gateway.app import Part, create_app
 from gateway.cli.workers import Workers, listen
 from gateway.settings import Settings, SettingsError, environment
 from lua.connection import ClusterRefusedError, RedisAddress, connect, refuse_cluster
@@ -33,6 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
+    only: Annotated[
+        Part | None, typer.Option(help="Serve the agents' part alone, or the operators'.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to serve on.")] = "0.0.0.0",  # noqa: S104 - a server in a container is reached from outside
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port; otherwise PORT, or 8000.")
@@ -54,7 +57,7 @@ def serve(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if inherited_socket is not None:
-        _run(settings, socket.socket(fileno=inherited_socket))
+        _run(settings, only, socket.socket(fileno=inherited_socket))
         return
     count = workers or settings.web_concurrency
     try:
@@ -64,13 +67,14 @@ def serve(
         raise typer.Exit(FAILED) from None
     with listener:
         if count == 1:
-            _run(settings, listener)
+            _run(settings, only, listener)
         else:
-            raise typer.Exit(Workers(listener, count, environment()).run())
+            options = ["--only", only] if only else []
+            raise typer.Exit(Workers(listener, count, environment(), options).run())
 
 
-def _run(settings: Settings, listener: socket.socket) -> None:
-    create_app(settings).run(sock=listener, single_process=True)
+def _run(settings: Settings, only: Part | None, listener: socket.socket) -> None:
+    create_app(settings, only).run(sock=listener, single_process=True)
 
 
 async def _check(settings: Settings) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -33,10 +33,17 @@ def listen(host: str, port: int) -> socket.socket:
 class Workers:
     """`run` returns the exit code of the whole."""
 
-    def __init__(self, listener: socket.socket, count: int, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        count: int,
+        env: Mapping[str, str],
+        options: Sequence[str] = (),
+    ) -> None:
         self._listener = listener
         self._count = count
         self._env = env
+        self._options = options
         self._started: dict[subprocess.Popen[bytes], float] = {}
         self._stopping = False
         self._exit_code = 0
@@ -55,7 +62,8 @@ class Workers:
 
     def _start(self) -> None:
         number = str(self._listener.fileno())
-        command = [sys.executable, "-m", "gateway", "serve", "--inherited-socket", number]
+        serve = [sys.executable, "-m", "gateway", "serve", *self._options]
+        command = [*serve, "--inherited-socket", number]
         worker = subprocess.Popen(  # noqa: S603 - our own command, no shell
             tethered(command, signal.SIGTERM),
             env=self._env,

@@ -99,7 +99,7 @@ async def test_what_is_not_there_is_not_found(repository: Repository) -> None:
         (repository.agent(nowhere), "agent"),
         (repository.add_key(new_key(Role.ADMIN, nowhere, None)), "organization"),
         (repository.revoke_key(nowhere), "key"),
-        (repository.overrides(nowhere, None), "organization"),
+        (repository.limits_set([(nowhere, None)]), "organization"),
         (repository.change_override(nowhere, None, OverrideChange(1), AUTHOR), "organization"),
     ):
         with pytest.raises(NotFound) as error:
@@ -115,10 +115,11 @@ async def test_agent_of_another_organization_is_not_found(repository: Repository
     agent = await repository.create_agent(theirs.id, "bot")
 
     with pytest.raises(NotFound, match=agent.id):
-        await repository.overrides(mine.id, agent.id)
+        await repository.limits_set([(mine.id, agent.id)])
     with pytest.raises(NotFound, match=agent.id):
         await repository.change_override(mine.id, agent.id, OverrideChange(1), AUTHOR)
-    assert (await repository.overrides(theirs.id, agent.id)).agent == INHERIT
+    (unchanged,) = await repository.limits_set([(theirs.id, agent.id)])
+    assert unchanged.overrides.agent == INHERIT
 
 
 async def test_changes_at_once_leave_one_row_and_an_unbroken_record(
@@ -183,7 +184,8 @@ async def test_nothing_is_left_of_a_change_that_failed(
             organization.id, None, OverrideChange(2), Author("", "cli")
         )
 
-    assert (await repository.overrides(organization.id, None)).org == Override(1)
+    (unchanged,) = await repository.limits_set([(organization.id, None)])
+    assert unchanged.overrides.org == Override(1)
     assert await repository.versions() == versions
     assert await pool.fetchval("SELECT count(*) FROM ibex_core.rate_limit_changes") == 1
 

@@ -56,17 +56,27 @@ class Counters:
         return self.tokens() == tokens
 
     def everything(self) -> dict[str, Any]:
-        """Every key of the organization with its content."""
+        """Every key of the organization with its content, but for denied counts: nothing is decided
+        by them, and they arrive some seconds later.
+        """
         found: dict[str, Any] = {}
         with redis.Redis.from_url(self._url, decode_responses=False) as client:
             for key in client.keys(f"ratelimit:{self._tenant.id}:*"):
                 is_set = client.type(key) == b"zset"
-                found[key.decode()] = (
-                    client.zrange(key, 0, -1, withscores=True) if is_set else client.hgetall(key)
+                content = (
+                    client.zrange(key, 0, -1, withscores=True)
+                    if is_set
+                    else _undenied(client.hgetall(key))
                 )
+                if content:
+                    found[key.decode()] = content
         return found
 
     def _month(self, suffix: str) -> int:
         field = f"{datetime.now(UTC):%Y-%m}{suffix}"
         with redis.Redis.from_url(self._url) as client:
             return int(client.hget(keys.month_tokens(self._tenant.id), field) or 0)
+
+
+def _undenied(fields: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    return {name: value for name, value in fields.items() if not name.startswith(b"denied:")}

@@ -11,7 +11,7 @@ from db.limits import INHERIT, Limits, Override, OverrideChange
 from db.repository import Repository
 from graphql_api.errors import BadInput, DatabaseUnavailable, NotFound
 from graphql_api.limits_view import Level
-from graphql_api.service import LimitsUpdate, Outcome, Service
+from graphql_api.service import Outcome, Service
 
 Change = Callable[[Service, str, str], Coroutine[Any, Any, Outcome[Any]]]
 TABLES = ("organizations", "agents", "api_keys", "rate_limit_overrides", "rate_limit_changes")
@@ -198,7 +198,8 @@ async def test_update_tells_before_and_after(service: Service) -> None:
 
     outcome = await service.update_limits(org_id, agent_id, OverrideChange(7), "cli:t", "cli")
 
-    assert outcome.value == LimitsUpdate(INHERIT, Override(7))
+    assert outcome.value.before == INHERIT
+    assert outcome.value.now.overrides.agent == Override(7)
 
 
 async def test_update_that_changes_nothing_is_published_but_not_recorded(

@@ -1,0 +1,84 @@
+"""The last 60 minutes of a ring, from the series that the scripts keep in it (see series.lua)."""
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+from redis.asyncio import Redis
+
+from lua.decision import LEVELS
+from lua.errors import limiter_errors
+from lua.fields import STEP_BACK_S, milliseconds, whole
+
+MINUTES = 60
+_RUNNING_TOKENS = re.compile(rb"tokens:([0-9]{1,12})")
+_HEAD = struct.Struct(">4I")
+_UNSIGNED = {4: "I", 8: "Q"}
+
+
+class Minute(msgspec.Struct, frozen=True):
+    """One minute of a ring, `minute` counted from the Unix epoch.
+
+    `denied` has a count for each level that denied in that minute.
+    """
+
+    minute: int
+    requests: int
+    tokens: int
+    denied: Mapping[str, int]
+
+
+async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
+    """The 60 minutes that end with the running one, the oldest first, in one round trip.
+
+    A minute in which nothing happened is zero. Denials come a few seconds late, because gateways
+    gather them. Raises LimiterUnavailableError or LimiterBrokenError.
+    """
+    with limiter_errors(may_have_run=False):
+        async with client.pipeline(transaction=True) as pipeline:
+            pipeline.time()
+            pipeline.hgetall(ring)
+            time, fields = await pipeline.execute()
+    return _minutes(fields, milliseconds(time) // 1000)
+
+
+def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
+    requests = _series(fields.get(b"minutes"), 4)
+    base_s, in_running = _running(fields.get(b"seconds"))
+    requests[base_s // 60] += in_running
+    tokens = _series(fields.get(b"tokens"), 8)
+    for name, count in fields.items():
+        if running := _RUNNING_TOKENS.fullmatch(name):
+            tokens[int(running[1])] += whole(count)
+    denied = {
+        level: _series(fields.get(b"denied:" + level.encode()), 4) for level in LEVELS if level
+    }
+    last = max(now_s, base_s if base_s - now_s <= STEP_BACK_S else 0) // 60
+    return tuple(
+        Minute(
+            minute,
+            requests[minute],
+            tokens[minute],
+            {level: series[minute] for level, series in denied.items() if series[minute]},
+        )
+        for minute in range(last - MINUTES + 1, last + 1)
+    )
+
+
+def _running(packed: bytes | None) -> tuple[int, int]:
+    """The newest second of the ring, and the requests in its minute, which no series has yet."""
+    if not packed or len(packed) < _HEAD.size:
+        return 0, 0
+    base_s, _, _, in_minute = _HEAD.unpack_from(packed)
+    return base_s, in_minute
+
+
+def _series(packed: bytes | None, size: int) -> Counter[int]:
+    """A packed series of `size` bytes per minute, by minute. One of another length has none."""
+    form = f">I{MINUTES}{_UNSIGNED[size]}"
+    if not packed or len(packed) != struct.calcsize(form):
+        return Counter()
+    base, *counts = struct.unpack(form, packed)
+    return Counter({base - MINUTES + 1 + place: count for place, count in enumerate(counts)})

@@ -1,0 +1,109 @@
+"""Denied requests on their way to the charts: counted in memory, written in bulk every few seconds.
+
+They are for people to look at; nothing is decided by them. So a batch is written at most once: one
+whose answer got lost is not repeated, and what does not fit into memory is not kept. Either way it
+is counted as lost.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+import structlog
+from redis.asyncio import Redis
+
+from lua import keys
+from lua.decision import Decision, Gate
+from lua.errors import LimiterBrokenError, LimiterError, LimiterUnavailableError
+from lua.scripts import RECORD, Argument
+from lua.spool import report_healed
+
+WRITE_EVERY_S = 2.0
+BATCH = 128
+CAPACITY = 10_000
+MINUTE_MS = 60_000
+
+log = structlog.get_logger("ibex.limiter")
+
+_Denied = tuple[bytes, bytes, int, str]
+"""The rings of agent and organization, the minute, and the level that denied."""
+
+
+class Recorder:
+    """Counts denials of one process. It does not write while the gate is open. `lost` counts what
+    will not be in the charts.
+    """
+
+    def __init__(self, client: Redis, gate: Gate) -> None:
+        self._client = client
+        self._gate = gate
+        self._counts: Counter[_Denied] = Counter()
+        self._under_way = 0
+        self._closing = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self.lost = 0
+
+    def start(self) -> None:
+        """Write from now on."""
+        self._writing = asyncio.create_task(self._write_on())
+
+    def denied(self, decision: Decision) -> None:
+        """Count a denial. Returns at once."""
+        subject = decision.subject
+        level = str(decision.level)
+        what = (subject.agent_key, subject.org_keys[0], decision.now_ms // MINUTE_MS, level)
+        if len(self._counts) < CAPACITY or what in self._counts:
+            self._counts[what] += 1
+        else:
+            self.lost += 1
+
+    async def close(self, timeout_s: float) -> None:
+        """Write what is left, as far as time allows, and end."""
+        self._closing.set()
+        if self._writing is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._writing, timeout_s)
+        self.lost += self._counts.total() + self._under_way
+        self._counts.clear()
+        if self.lost:
+            log.warning("denied requests are missing from the charts", count=self.lost)
+
+    async def write(self) -> None:
+        """Write what is counted, in batches, until one fails. What surely was not written stays."""
+        while self._counts and not self._gate.is_open:
+            batch = [self._counts.popitem() for _ in range(min(BATCH, len(self._counts)))]
+            self._under_way = sum(count for _, count in batch)
+            try:
+                report_healed(await RECORD.run(self._client, *_arguments(batch)))
+            except LimiterError as error:
+                self._failed(batch, error)
+                return
+            self._under_way = 0
+
+    async def _write_on(self) -> None:
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), WRITE_EVERY_S)
+            await self.write()
+
+    def _failed(self, batch: list[tuple[_Denied, int]], error: LimiterError) -> None:
+        if isinstance(error, LimiterBrokenError):
+            log.error("recording denied requests failed", error=str(error))
+        if isinstance(error, LimiterUnavailableError) and not error.may_have_run:
+            self._counts.update(dict(batch))
+        else:
+            self.lost += self._under_way
+        self._under_way = 0
+
+
+def _arguments(batch: list[tuple[_Denied, int]]) -> tuple[list[Argument], list[Argument]]:
+    """A denial counts in the rings of agent, organization and platform, as a request does."""
+    sums: Counter[tuple[bytes, str, int]] = Counter()
+    for (agent, org, minute, level), count in batch:
+        for ring in (agent, org, keys.GLOBAL_RING.encode()):
+            sums[ring, level, minute] += count
+    index = {ring: place for place, ring in enumerate(dict.fromkeys(key[0] for key in sums), 1)}
+    args: list[Argument] = [-1]
+    for (ring, level, minute), count in sums.items():
+        args += (index[ring], level, minute, count)
+    return list(index), args
