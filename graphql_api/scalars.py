@@ -8,7 +8,11 @@ BigInt = NewType("BigInt", int)
 
 
 def _parse(value: object) -> int:
-    """Accept what REST accepts: a whole number. What range is meant is the use case's to say."""
+    """Accept what REST accepts: a whole number, also as 60.0, since JSON has one kind of number.
+    What range is meant is the use case's to say.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError("must be a whole number, not in quotes")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from graphql_server import graphql_server
+from missing import missing
 from operators import World
 
 from db.api_keys import Role
@@ -24,12 +25,12 @@ def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the suite."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        pytest.skip("Node is not here, which the audit suite runs on")
+        missing("Node is not here, which the audit suite runs on")
     folder = tmp_path_factory.mktemp("audit")
     command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", *PACKAGES]
     installed = subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False)
     if installed.returncode:
-        pytest.skip("npm cannot fetch the audit suite")
+        missing("npm cannot fetch the audit suite")
     return folder / "node_modules"
 
 

@@ -62,6 +62,15 @@ async def test_limits_beyond_32_bits_pass_as_literal_and_as_variable(
     assert as_literal.data["updateRateLimits"]["orgTokensPerMonth"] == large
 
 
+async def test_a_whole_number_may_be_written_with_a_fraction_of_zero(
+    admin: Caller, operated: World
+) -> None:
+    """JSON has one kind of number: 60.0 is 60, as it is for REST."""
+    answer = await update(admin, organizationId=operated.ours.id, tokensPerMonth=60.0)
+
+    assert answer.data["updateRateLimits"]["orgTokensPerMonth"] == 60
+
+
 async def test_absent_keeps_and_null_inherits(admin: Caller, operated: World) -> None:
     """A limit that is left out stays, one that is null goes back to the default; 0 is a limit."""
     ours = operated.ours.id

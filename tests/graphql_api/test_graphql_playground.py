@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from graphql_server import Caller, graphql_server
+from missing import missing
 from operators import World
 
 from graphql_api import install_playground, playground, view
@@ -98,7 +99,7 @@ def installed(tmp_path: Path) -> Path:
     """A folder with the playground's files, fetched by npm where they are not here yet."""
     install_playground.main()
     if not Playground().is_local:
-        pytest.skip("the playground is not installed, and npm cannot fetch it")
+        missing("the playground is not installed, and npm cannot fetch it")
     return Path(shutil.copytree(INSTALLED, tmp_path / "assets"))
 
 
