@@ -15,6 +15,8 @@ from traffic import USED, chat
 
 from db.api_keys import Role
 
+AT_ONCE_S = 3.0
+"""A second, on a machine that may be busy; the poll is ten times as far away."""
 CERTAINLY_BOTH = 12
 """So many connections in a row reach each of two workers."""
 MUTATION = """
@@ -26,12 +28,15 @@ MUTATION = """
 
 @pytest.fixture
 def two_workers(
-    redis_server: RedisServer, start_gateway: StartGateway, raw: RawUpstream
+    request: pytest.FixtureRequest,
+    redis_server: RedisServer,
+    start_gateway: StartGateway,
+    raw: RawUpstream,
 ) -> Iterator[Stack]:
-    """A gateway of two workers. Nothing may have been admitted open in the end."""
+    """A gateway of two workers, its poll as the test says. Nothing may be admitted open."""
     assert raw.requests == []
     stack = start_gateway(
-        redis_server, "--workers", "2", CONFIG_POLL_S="1.5", LIMITER_DEADLINE_MS="5000"
+        redis_server, "--workers", "2", CONFIG_POLL_S=request.param, LIMITER_DEADLINE_MS="5000"
     )
     assert eventually(lambda: stack.gateway.log.count("gateway ready") == 2)
     yield stack
@@ -53,6 +58,7 @@ def patch(client: httpx.Client, tenant: Tenant, body: dict[str, int | None]) -> 
     return client.patch(path, json=body)
 
 
+@pytest.mark.parametrize("two_workers", ["30"], indirect=True)
 def test_a_patch_and_a_mutation_are_felt_by_both_workers(two_workers: Stack) -> None:
     """Within a second of the answer: admitted, denied by the PATCH, admitted by the mutation."""
     stack, tenant = two_workers, provision(two_workers)
@@ -63,8 +69,8 @@ def test_a_patch_and_a_mutation_are_felt_by_both_workers(two_workers: Stack) -> 
         changed = time.monotonic()
 
         assert (answer.status_code, answer.json()["agent_requests_per_minute"]) == (200, 0)
-        assert eventually(lambda: statuses(stack, tenant) == {429}, 2)
-        assert time.monotonic() - changed < 1
+        assert eventually(lambda: statuses(stack, tenant) == {429}, AT_ONCE_S)
+        assert time.monotonic() - changed < AT_ONCE_S
 
         change = {"organizationId": tenant.id, "agentId": tenant.agent.id, "requestsPerMinute": 500}
         answer = client.post("/graphql", json={"query": MUTATION, "variables": {"input": change}})
@@ -72,10 +78,11 @@ def test_a_patch_and_a_mutation_are_felt_by_both_workers(two_workers: Stack) -> 
 
         limits = answer.json()["data"]["updateRateLimits"]
         assert limits["agentRequestsPerMinute"] == 500
-        assert eventually(lambda: statuses(stack, tenant) == {200}, 2)
-        assert time.monotonic() - changed < 1
+        assert eventually(lambda: statuses(stack, tenant) == {200}, AT_ONCE_S)
+        assert time.monotonic() - changed < AT_ONCE_S
 
 
+@pytest.mark.parametrize("two_workers", ["1.5"], indirect=True)
 def test_a_change_that_nobody_hears_is_felt_by_the_poll(two_workers: Stack) -> None:
     """Where the server lets nobody publish or subscribe."""
     stack, tenant = two_workers, provision(two_workers)

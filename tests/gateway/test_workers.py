@@ -74,9 +74,9 @@ def test_a_change_is_felt_by_both(stack: Stack) -> None:
     stack.tenants.limit(tenant, rpm=0)
 
     assert eventually(
-        lambda: {chat(stack, tenant.agent).status for _ in range(CERTAINLY_BOTH)} == {429}, 2
+        lambda: {chat(stack, tenant.agent).status for _ in range(CERTAINLY_BOTH)} == {429}, 3
     )
-    assert time.monotonic() - changed < 1
+    assert time.monotonic() - changed < 3
 
 
 def answer_slowly(peer: Peer) -> None:
