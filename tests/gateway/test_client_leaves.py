@@ -156,6 +156,7 @@ def test_a_client_that_stops_reading_and_leaves_is_noticed(stack: Stack, raw: Ra
     with RawClient(stack.gateway.port, receive_buffer=65_536) as client:
         client.send(request("POST", CHAT, fields(tenant.agent), chat(stream=True)))
         client.head()
+        assert client.chunk()
     assert broken.wait(PROMPTLY_S)
     counters = Counters(stack, tenant)
     assert eventually(lambda: counters.tokens() > PROMPT_TOKENS)

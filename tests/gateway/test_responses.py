@@ -37,7 +37,7 @@ def test_an_unknown_upstream_is_not_found(stack: Stack, raw: RawUpstream) -> Non
     """404 names the upstreams that there are, with a key or without one, and counts nothing."""
     tenant = provision(stack)
     for headers in (fields(tenant.agent), []):
-        for path in ("/nothing/v1/x", "/v1/chat/completions", "/graphiql/x"):
+        for path in ("/nothing/v1/x", "/v2/chat/completions", "/graphiql/x"):
             answer = exchange(stack.gateway.port, request("POST", path, headers, b"{}"))
             assert answer.status == 404
             assert of_openai(answer) == ("invalid_request_error", "unknown_upstream")
