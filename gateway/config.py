@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from db.errors import DatabaseError
-from db.limits import INHERIT, Limits, effective
+from db.limits import Limits, effective
 from db.repository import Repository
 from db.rows import OrganizationConfig
 from lua.decision import Subject
@@ -68,7 +68,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 def _callers(config: OrganizationConfig, defaults: Limits) -> dict[bytes, Caller]:
     subjects = {}
     for agent in config.agents:
-        limits = effective(defaults, config.override or INHERIT, agent.override)
+        limits = effective(defaults, config.override, agent.override)
         rpm = (limits.agent_rpm, limits.org_rpm, limits.global_rpm)
         subjects[agent.id] = Subject.of((config.id, agent.id), rpm, limits.org_tokens_per_month)
     return {key.digest: Caller(key.id, subjects[key.agent_id]) for key in config.keys}

@@ -5,7 +5,7 @@ from gateway_stack import Agent, Stack, Tenant
 from servers import eventually, run_apart
 from traffic import chat
 
-AT_ONCE_S = 3.0
+AT_ONCE_S = 1.0
 """Within this time a gateway obeys what was published."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 import redis
+from changing import AT_ONCE_S
 from counters import Counters
 from gateway_stack import Stack, StartGateway, Tenant
 from raw_calls import provision
@@ -15,8 +16,6 @@ from traffic import USED, chat
 
 from db.api_keys import Role
 
-AT_ONCE_S = 3.0
-"""A second, on a machine that may be busy; the poll is ten times as far away."""
 CERTAINLY_BOTH = 12
 """So many connections in a row reach each of two workers."""
 MUTATION = """

@@ -165,7 +165,7 @@ def test_slow_streams_do_not_hold_up_others(stack: Stack, raw: RawUpstream) -> N
         assert [client.head().status for client in clients] == [200] * 10
         before = time.monotonic()
         assert call(stack, tenant.agent, CHAT, chat()).status == 200
-        assert time.monotonic() - before < 3
+        assert time.monotonic() - before < 1
         assert eventually(lambda: Counters(stack, tenant).open() == 10)
         go_on.set()
         assert all(client.answer_body().endswith(DONE) for client in clients)
