@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from script_calls import ORG, START_MS, Ask, Scripts
 
+from lua import keys
 from lua.decision import Level
 
 OTHER_ORG = "22222222-2222-4222-8222-222222222222"
@@ -171,3 +172,30 @@ def test_keys_that_lost_their_expiry_get_it_back_in_the_next_minute(scripts: Scr
     scripts.settle((scripts.admit_one(Ask(needed=1)), 1))
 
     assert [scripts.client.pttl(key) > 0 for key in names] == [True] * 5
+
+
+def test_the_window_frees_by_its_oldest_request_also_when_older_ones_have_left(
+    scripts: Scripts,
+) -> None:
+    """The first has left after 61 s; of the two that remain the older one leaves in 3 s."""
+    scripts.admit_one(Ask())
+    scripts.now_ms += 5_000
+    scripts.admit_one(Ask())
+    scripts.now_ms += 58_000
+
+    verdict = scripts.admit_one(Ask())
+
+    assert verdict.used == (2, 2, 2)
+    assert verdict.frees_ms == (3_000, 3_000)
+
+
+def test_a_far_step_back_of_the_clock_takes_the_minutes_with_it(scripts: Scripts) -> None:
+    """What was counted under the wrong clock is not left in the series of a ring that restarts."""
+    scripts.admit_one(Ask())
+    scripts.now_ms += 60_000
+    scripts.admit_one(Ask())
+    assert scripts.client.hexists(keys.org_ring(ORG), "minutes")
+    scripts.now_ms -= 600_000
+
+    assert scripts.admit_one(Ask()).used == (1, 1, 1)
+    assert not scripts.client.hexists(keys.org_ring(ORG), "minutes")

@@ -99,3 +99,11 @@ def test_a_settling_that_lapsed_long_ago_still_counts_once(scripts: Scripts) -> 
     assert scripts.settle((verdict, 4)) == [1]
     assert scripts.settle((verdict, 4), is_retry=True) == [0]
     assert scripts.month() == (4, 0)
+
+
+def test_a_settling_that_stands_twice_in_a_batch_counts_once(scripts: Scripts) -> None:
+    """Its member is still in the set when the second one is looked up."""
+    verdict = scripts.admit_one(Ask(needed=10))
+
+    assert scripts.settle((verdict, 3), (verdict, 3)) == [1, 0]
+    assert scripts.month() == (3, 0)
