@@ -13,7 +13,7 @@ from raw_client import RawClient, request
 from raw_upstream import Peer, RawUpstream
 from servers import eventually
 
-PROMPTLY_S = 1.0
+PROMPTLY_S = 5.0
 
 
 def event(data: object, name: str = "") -> bytes:
