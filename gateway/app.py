@@ -3,13 +3,13 @@
 import asyncio
 import signal
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 from sanic.exceptions import (
-    BadURL,
+    ExpectationFailed,
     MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
@@ -18,7 +18,7 @@ from sanic.exceptions import (
     ServiceUnavailable,
 )
 
-from gateway import endpoints, responses
+from gateway import endpoints, http1, responses
 from gateway.responses import Kind, Refusal, refused
 from gateway.runtime import Runtime
 from gateway.settings import Dialect, Settings
@@ -45,13 +45,14 @@ _KINDS: tuple[tuple[type[SanicException], Kind, str], ...] = (
     (MethodNotAllowed, responses.NOT_ALLOWED, "This method is not offered here."),
     (RequestTimeout, responses.REQUEST_TIMEOUT, "The request took too long to arrive."),
     (ServiceUnavailable, responses.UNAVAILABLE, "No answer was ready in time."),
+    (ExpectationFailed, responses.EXPECTATION, "No expectation but 100-continue can be met here."),
     (NotFound, responses.NOT_FOUND, "There is nothing here; traffic goes to /{upstream}/{path}."),
 )
 
 
 def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
     """Everything on one port, or only the agents' part, or only the operators'."""
-    app = Sanic("ibex", request_class=_Request, configure_logging=False)
+    app = Sanic("ibex", request_class=http1.AnyTarget, configure_logging=False)
     app.config.update(
         {
             "ACCESS_LOG": False,
@@ -62,9 +63,10 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
             "REQUEST_MAX_HEADER_SIZE": LONGEST_HEADERS,
             "REQUEST_MAX_SIZE": settings.request_max_bytes,
             "REQUEST_TIMEOUT": SLOWEST_HEAD_S,
-            # The upstream's silence ends first, so that the client is told which it was.
+            http1.CLIENT_IDLE: settings.client_idle_timeout_s,
+            # Other silences end first, so that the client is told which it was.
             "RESPONSE_TIMEOUT": settings.upstream_connect_timeout_s
-            + settings.upstream_idle_timeout_s
+            + max(settings.upstream_idle_timeout_s, settings.client_idle_timeout_s)
             + SLOWEST_HEAD_S,
         }
     )
@@ -120,16 +122,6 @@ async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | N
     return await endpoints.runtime_of(request).proxy.handle(request)
 
 
-class _Request(Request):
-    """A request whose target may be anything: the server would drop what it cannot parse."""
-
-    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
-        try:
-            super().__init__(url_bytes, *args, **kwargs)
-        except BadURL:
-            super().__init__(b"*", *args, **kwargs)
-
-
 class _ErrorAnswers:
     """What a client is told when a request ends in an exception: never a stack trace."""
 
@@ -161,7 +153,10 @@ def _refusal(request: Request, error: Exception) -> Refusal:
     for of_type, kind, message in _KINDS:
         if isinstance(error, of_type):
             return Refusal(kind, message)
+    if isinstance(error, http1.Malformed):
+        return Refusal(responses.BAD_REQUEST, f"This is not HTTP/1.1: {error}")
     if isinstance(error, SanicException) and error.status_code < 500:  # noqa: PLR2004 - a client's
         return Refusal(responses.BAD_REQUEST, "The request cannot be read as HTTP/1.1.")
-    log.error("internal error", exc_info=error, path=request.path)
+    upstream = request.path[1:].partition("/")[0]  # the rest may hold what is not for a log
+    log.error("internal error", exc_info=error, upstream=upstream)
     return Refusal(responses.INTERNAL, "Ibex failed to handle this request; the failure is logged.")

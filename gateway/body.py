@@ -6,9 +6,9 @@ The length is bounded here, because the server lifts its own bound for streamed 
 from collections.abc import AsyncIterator
 
 from sanic import Request
-from sanic.exceptions import BadRequest
+from sanic.exceptions import BadRequest, RequestTimeout
 
-from gateway.responses import BAD_REQUEST, TOO_LARGE, Refusal
+from gateway.responses import BAD_REQUEST, REQUEST_TIMEOUT, TOO_LARGE, Refusal
 
 
 class Body:
@@ -47,6 +47,9 @@ class Body:
             return await stream.read() if stream else None  # type: ignore[attr-defined]
         except BadRequest as error:
             self.refusal = Refusal(BAD_REQUEST, "The request body cannot be read as HTTP/1.1.")
+            raise self.refusal from error
+        except RequestTimeout as error:
+            self.refusal = Refusal(REQUEST_TIMEOUT, "The rest of the request body did not come.")
             raise self.refusal from error
 
     def _too_large(self) -> Refusal:

@@ -8,7 +8,8 @@ import structlog
 from sanic import Request
 
 from gateway.metering import Observer, Prepared, observe
-from gateway.relay import Relayed, relayed_headers
+from gateway.redact import Redactor
+from gateway.relay import Delivery, Relayed, is_plain_stream, relayed_headers
 from gateway.responses import Refusal
 from gateway.settings import Upstream
 from gateway.upstream import failures
@@ -54,39 +55,44 @@ class Exchange:
         """Stream the upstream's answer to the client as it comes, and read its usage in passing.
 
         An upstream that breaks off is a Refusal (502, 504) as long as nothing was sent; after that
-        the client's connection ends where the answer ended, so that nobody takes it for whole.
-        So does one that is silent for `idle_s`: the transport misses that after broken chunks.
+        the client's connection ends where the answer ended. So does one that is silent for
+        `idle_s`: the transport misses that after broken chunks.
         """
         now = asyncio.get_running_loop().time
         observer = self._observe(request, answer)
-        headers = relayed_headers(
-            answer, self._decision, self._upstream.dialect, keep_length=not observer.edits
-        )
-        head = Relayed(answer.status_code, headers)
-        begun = False
+        delivery, head = self._delivery(request, answer, keep_length=not observer.edits)
         try:
             async with failures(self._upstream.name), asyncio.timeout(idle_s) as idle:
                 if head.is_stream:  # the first event may be long in coming
-                    await (await request.respond(head)).send(b"")
-                    begun = True
+                    await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
                     idle.reschedule(None)  # a slow reader is not a silent upstream
-                    if not begun:
-                        await request.respond(head)
-                        begun = True
-                    if out := observer.feed(chunk):
-                        await head.send(out)
+                    await delivery.send(observer.feed(chunk))
                     idle.reschedule(now() + idle_s)
         except Refusal as refusal:
-            if not begun:
+            if not delivery.begun:
                 self._observer = None
                 raise
             log.warning("upstream broke off", upstream=self._upstream.name, reason=str(refusal))
-            request.transport.close()
+            await delivery.break_off(refusal, self._dialect)
             return
-        if not begun:
-            await request.respond(head)
-        await head.send(observer.finish(), end_stream=True)
+        await delivery.end(observer.finish())
+
+    @property
+    def _dialect(self) -> str:
+        """The answer's: some upstreams offer both on their own paths."""
+        return self._prepared.dialect if self._prepared else self._upstream.dialect
+
+    def _delivery(
+        self, request: Request, answer: httpx.Response, *, keep_length: bool
+    ) -> tuple[Delivery, Relayed]:
+        redactor = Redactor(self._upstream.key)
+        headers = relayed_headers(
+            answer, self._decision, self._upstream.dialect, keep_length=keep_length
+        )
+        head = Relayed(answer.status_code, redactor.headers(headers))
+        tells = request.method != "HEAD" and is_plain_stream(answer)
+        return Delivery(request, head, redactor, tells=tells), head
 
     def _observe(self, request: Request, answer: httpx.Response) -> Observer:
         """A GET reports again what was counted when it was made: nothing is counted for it."""

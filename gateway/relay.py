@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 
 import httpx
+from sanic import Request
 from sanic.compat import Header as SanicHeaders
 from sanic.response import BaseHTTPResponse
 
 from gateway.rate_headers import is_family_header, rate_headers
-from gateway.responses import REQUEST_ID_HEADERS, new_request_id
+from gateway.redact import Redactor
+from gateway.responses import REQUEST_ID_HEADERS, Refusal, broken_off, new_request_id
 from gateway.settings import Dialect
 from gateway.upstream import RawHeaders, end_to_end
 from lua.decision import Decision
 
 _NO_BODY = frozenset({204, 304})
+EVENT_STREAM = "text/event-stream"
+_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\n\r")
 
 
 class Relayed(BaseHTTPResponse):
@@ -48,6 +52,58 @@ class Relayed(BaseHTTPResponse):
             yield name.encode("ascii"), str(value).encode("ascii")
 
 
+class Delivery:
+    """One answer on its way to the client. `begun`: its head is sent, so it can be no other."""
+
+    __slots__ = ("_head", "_last", "_redactor", "_request", "_tells", "begun")
+
+    def __init__(self, request: Request, head: Relayed, redactor: Redactor, *, tells: bool) -> None:
+        """`tells`: the client understands an error event within the body."""
+        self._request = request
+        self._head = head
+        self._redactor = redactor
+        self._tells = tells and head.is_stream
+        self._last = b""
+        self.begun = False
+
+    async def begin(self) -> None:
+        """Send the head before there is anything to send behind it."""
+        await self._write(b"", end=False)
+
+    async def send(self, piece: bytes) -> None:
+        """Pass on what may be seen of the body by now."""
+        if out := self._redactor.feed(piece):
+            await self._write(out, end=False)
+
+    async def end(self, piece: bytes) -> None:
+        """Pass on the rest: the answer is whole."""
+        await self._write(self._redactor.feed(piece) + self._redactor.finish(), end=True)
+
+    async def break_off(self, refusal: Refusal, dialect: str) -> None:
+        """End the connection within the answer, so that nobody takes it for whole.
+
+        A stream says why, as its provider would, if the client is not within an event.
+        """
+        if self._tells and (not self._last or self._last.endswith(_BLANK_LINES)):
+            await self._write(broken_off(refusal, dialect), end=False)
+        self._request.transport.close()
+
+    async def _write(self, out: bytes, *, end: bool) -> None:
+        if not self.begun:
+            self.begun = True
+            await self._request.respond(self._head)
+        if self._tells:
+            self._last = (self._last + out)[-3:]
+        await self._head.send(out, end_stream=end)
+
+
+def is_plain_stream(answer: httpx.Response) -> bool:
+    """Whether the body is server-sent events that anybody can read."""
+    headers = answer.headers
+    media_type: str = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type == EVENT_STREAM and "content-encoding" not in headers
+
+
 def relayed_headers(
     answer: httpx.Response, decision: Decision, dialect: Dialect, *, keep_length: bool
 ) -> RawHeaders:
@@ -65,6 +121,8 @@ def relayed_headers(
         for name, value in rate_headers(decision, dialect)
         if not (has_family and is_family_header(name, dialect))
     ]
+    if EVENT_STREAM in answer.headers.get("content-type", "") and "x-accel-buffering" not in names:
+        ours.append(("X-Accel-Buffering", "no"))  # nginx in front would hold events back
     if decision.is_open:
         ours.append(("Ibex-Limiter", "open"))
     if REQUEST_ID_HEADERS[dialect] not in names:

@@ -29,10 +29,12 @@ UNAUTHORIZED = Kind(401, "invalid_request_error", "invalid_api_key", "authentica
 FORBIDDEN = Kind(403, "invalid_request_error", "not_an_agent_key", "permission_error")
 BAD_REQUEST = Kind(400, "invalid_request_error", "invalid_request", "invalid_request_error")
 UNREADABLE = Kind(400, "invalid_request_error", "invalid_json", "invalid_request_error")
+UPGRADE = Kind(400, "invalid_request_error", "websocket_not_supported", "invalid_request_error")
 NOT_FOUND = Kind(404, "invalid_request_error", "unknown_upstream", "not_found_error")
 NOT_ALLOWED = Kind(405, "invalid_request_error", "method_not_allowed", "invalid_request_error")
 REQUEST_TIMEOUT = Kind(408, "invalid_request_error", "request_timeout", "timeout_error")
 TOO_LARGE = Kind(413, "invalid_request_error", "request_too_large", "request_too_large")
+EXPECTATION = Kind(417, "invalid_request_error", "expectation_failed", "invalid_request_error")
 ENCODED = Kind(415, "invalid_request_error", "unsupported_encoding", "invalid_request_error")
 HEADERS_TOO_LARGE = Kind(431, "invalid_request_error", "headers_too_large", "request_too_large")
 RATE = Kind(429, "requests", "rate_limit_exceeded", "rate_limit_error")
@@ -110,27 +112,35 @@ def _denial(decision: Decision, needed: int) -> str:
     )
 
 
+def broken_off(refusal: Refusal, dialect: str) -> bytes:
+    """The event by which a stream tells that it has failed: SDKs raise it as an error."""
+    body = msgspec.json.encode(_error(refusal.kind, str(refusal), new_request_id(), dialect))
+    name = b"event: error\n" if dialect == "anthropic" else b""
+    return b"%bdata: %b\n\n" % (name, body)
+
+
 def _answer(kind: Kind, message: str, headers: list[Header], dialect: Dialect) -> HTTPResponse:
     request_id = new_request_id()
-    body: object
-    if dialect == "anthropic":
-        body = {
-            "type": "error",
-            "error": {"type": kind.anthropic_type, "message": message},
-            "request_id": request_id,
-        }
-    else:
-        body = {
-            "error": {
-                "message": message,
-                "type": kind.openai_type,
-                "param": None,
-                "code": kind.openai_code,
-            }
-        }
     return HTTPResponse(
-        msgspec.json.encode(body),
+        msgspec.json.encode(_error(kind, message, request_id, dialect)),
         status=kind.status,
         headers=[(REQUEST_ID_HEADERS[dialect], request_id), *headers],  # type: ignore[arg-type]
         content_type="application/json",
     )
+
+
+def _error(kind: Kind, message: str, request_id: str, dialect: str) -> dict[str, object]:
+    if dialect == "anthropic":
+        return {
+            "type": "error",
+            "error": {"type": kind.anthropic_type, "message": message},
+            "request_id": request_id,
+        }
+    return {
+        "error": {
+            "message": message,
+            "type": kind.openai_type,
+            "param": None,
+            "code": kind.openai_code,
+        }
+    }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sanic import Request
 
-from gateway.responses import BAD_REQUEST, NOT_CONFIGURED, NOT_FOUND, Refusal
+from gateway.responses import BAD_REQUEST, NOT_CONFIGURED, NOT_FOUND, UPGRADE, Refusal
 from gateway.settings import Upstream
 
 _UNSAFE = re.compile(r"(?:^|/|%2f)(?:\.|%2e){1,2}(?:/|%2f|;|$)|\\|%5c|#", re.IGNORECASE)
@@ -34,7 +34,10 @@ class Route(NamedTuple):
 
 
 def find_route(request: Request, upstreams: Mapping[str, Upstream]) -> Route:
-    """Raise Refusal for an unknown upstream (404) or an unsafe target (400)."""
+    """Raise Refusal for an unknown upstream (404), an unsafe target or a WebSocket (400).
+
+    Other upgrades are offers, which RFC 9110 section 7.8 lets a server pass over.
+    """
     raw = request.raw_url.decode("ascii")
     name, slash, rest = raw.partition("?")[0][1:].partition("/")
     upstream = upstreams.get(name)
@@ -44,6 +47,8 @@ def find_route(request: Request, upstreams: Mapping[str, Upstream]) -> Route:
             "The first segment of the path names no upstream of this gateway; it has: "
             f"{', '.join(sorted(upstreams))}.",
         )
+    if request.headers.getone("upgrade", "").lower() == "websocket":
+        raise Refusal(UPGRADE, "WebSocket is not supported here: use the API over plain HTTP.")
     path = f"/{rest}"
     if _UNSAFE.search(path):
         raise Refusal(

@@ -12,6 +12,7 @@ from db.migrate import pending
 from gateway import logs
 from gateway.app import Part, create_app
 from gateway.cli.workers import Workers, listen
+from gateway.http1 import StrictProtocol
 from gateway.settings import Settings, SettingsError, environment
 from lua.connection import ClusterRefusedError, RedisAddress, connect, refuse_cluster
 from lua.errors import LimiterError
@@ -74,7 +75,8 @@ def serve(
 
 
 def _run(settings: Settings, only: Part | None, listener: socket.socket) -> None:
-    create_app(settings, only).run(sock=listener, single_process=True)
+    app = create_app(settings, only)
+    app.run(sock=listener, single_process=True, protocol=StrictProtocol)
 
 
 async def _check(settings: Settings) -> None:
