@@ -55,7 +55,8 @@ def _candidates(request: Request) -> Iterator[str]:
         if scheme.lower() == "bearer":
             yield key.strip()
     for name in ("x-api-key", "api-key"):
-        yield from request.headers.getall(name, ())
+        for value in request.headers.getall(name, ()):
+            yield value.strip()
 
 
 def forwarded_headers(
@@ -67,7 +68,7 @@ def forwarded_headers(
     which the usage can be read; where events have to be taken out of the stream, none.
     """
     received = [
-        (name.encode(), value.encode(errors="surrogateescape"))
+        (name.encode(), value.rstrip(" \t").encode(errors="surrogateescape"))
         for name, value in request.headers.items()
     ]
     headers = [

@@ -31,6 +31,7 @@ _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _HEAD = re.compile(
     _TOKEN + rb" [!-~]+ HTTP/1\.[01](?:\r\n" + _TOKEN + rb":[\t -~\x80-\xff]*)*",
 )
+_NO_HEAD = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)")
 _LENGTH = re.compile(r"[0-9]{1,18}[ \t]*", re.ASCII)
 _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
@@ -57,6 +58,8 @@ class StrictHttp(Http):
 
     async def http1_request_header(self) -> None:
         """Read a head. Raises Malformed, or ExpectationFailed for what nobody can promise."""
+        if self.recv_buffer.startswith(b"\r\n"):
+            del self.recv_buffer[:2]  # section 2.2: some send one after the body before
         await super().http1_request_header()  # type: ignore[no-untyped-call]
         request = self.request
         check_head(request)
@@ -127,8 +130,10 @@ class StrictProtocol(HttpProtocol):
     __slots__ = ()
 
     async def receive_more(self) -> None:
-        """Wait for more of the request. Raises RequestTimeout within a body."""
+        """Wait for more. Raises RequestTimeout within a body, Malformed within a head."""
         if not self._http:
+            if _NO_HEAD.search(self.recv_buffer):
+                raise Malformed("The head has bytes that HTTP forbids there.")
             await super().receive_more()  # type: ignore[no-untyped-call]
             return
         try:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -79,6 +80,23 @@ class RawClient:
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
+
+    def half_close(self) -> None:
+        """Say that nothing more comes, and go on reading."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Leave with a RST, as a killed process behind a router does."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+    def read_slowly(self, bytes_per_s: int, seconds: float) -> int:
+        """Take that much of what comes; returns how many bytes that was."""
+        taken, end = 0, time.monotonic() + seconds
+        while (left_s := end - time.monotonic()) > 0:
+            taken += len(self._socket.recv(max(1, bytes_per_s // 10)))
+            time.sleep(min(0.1, left_s))
+        return taken
 
     def head(self) -> Answer:
         """Status and headers, as soon as they are there."""

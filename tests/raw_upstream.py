@@ -1,6 +1,7 @@
 """An upstream controlled byte by byte: it sends what a test scripts, and records what comes."""
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -13,11 +14,12 @@ JSON_ANSWER = b'{"id":"x","choices":[],"usage":{"prompt_tokens":3,"completion_to
 
 @dataclass
 class Received:
-    """One request as it came: the head in full, the body without its chunking."""
+    """One request as it came: the head in full, the body without its chunking, and every byte."""
 
     head: bytes
     body: bytes
     connection: int
+    raw: bytes = b""
 
     @property
     def target(self) -> bytes:
@@ -73,6 +75,11 @@ class Peer:
         """End the connection here and now."""
         self.keep_open = False
         self.socket.close()
+
+    def reset(self) -> None:
+        """End the connection with a RST, as a crash or a firewall does."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
     def wait_until_left(self, seconds: float = 10) -> bool:
         """Whether the other side closes the connection in time."""
@@ -142,11 +149,8 @@ class RawUpstream:
     def _serve(self, connection: socket.socket, number: int) -> None:
         try:
             with connection, suppress(OSError):
-                buffer = b""
-                while True:
-                    received, buffer = _read_request(connection, buffer, number)
-                    if received is None:
-                        return
+                wire = _Wire(connection)
+                while (received := wire.request(number)) is not None:
                     self.requests.append(received)
                     peer = Peer(connection, received)
                     self.script(peer)
@@ -157,44 +161,56 @@ class RawUpstream:
                 self.open_connections -= 1
 
 
-def _read_request(
-    connection: socket.socket, buffer: bytes, number: int
-) -> tuple[Received | None, bytes]:
-    while b"\r\n\r\n" not in buffer:
-        piece = connection.recv(65536)
-        if not piece:
-            return None, b""
-        buffer += piece
-    head, _, buffer = buffer.partition(b"\r\n\r\n")
-    received = Received(head, b"", number)
-    if received.values(b"transfer-encoding") == [b"chunked"]:
-        received.body, buffer = _read_chunks(connection, buffer)
-    elif length := received.values(b"content-length"):
-        buffer = _at_least(connection, buffer, int(length[0]))
-        received.body, buffer = buffer[: int(length[0])], buffer[int(length[0]) :]
-    return received, buffer
+class _Wire:
+    """Reads one request after the other, and keeps every byte of each."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = bytearray()
+        self._taken: list[bytes] = []
 
-def _read_chunks(connection: socket.socket, buffer: bytes) -> tuple[bytes, bytes]:
-    body = []
-    while True:
-        while b"\r\n" not in buffer:
-            buffer = _at_least(connection, buffer, len(buffer) + 1)
-        line, _, buffer = buffer.partition(b"\r\n")
-        size = int(line.split(b";")[0], 16)
-        buffer = _at_least(connection, buffer, size + 2)
-        body.append(buffer[:size])
-        buffer = buffer[size + 2 :]
-        if size == 0:
-            return b"".join(body), buffer
+    def request(self, number: int) -> Received | None:
+        """The next one; None where the connection ends in its place."""
+        self._taken = []
+        while b"\r\n\r\n" not in self._buffer:
+            if not self._more():
+                return None
+        head = self._line(b"\r\n\r\n")
+        received = Received(head, b"", number)
+        if received.values(b"transfer-encoding") == [b"chunked"]:
+            received.body = self._chunks()
+        elif length := received.values(b"content-length"):
+            received.body = self._take(int(length[0]))
+        received.raw = b"".join(self._taken)
+        return received
 
+    def _chunks(self) -> bytes:
+        body = []
+        while True:
+            size = int(self._line(b"\r\n").split(b";")[0], 16)
+            body.append(self._take(size))
+            assert self._take(2) == b"\r\n"
+            if size == 0:
+                return b"".join(body)
 
-def _at_least(connection: socket.socket, buffer: bytes, size: int) -> bytes:
-    pieces, total = [buffer], len(buffer)
-    while total < size:
-        piece = connection.recv(65536)
-        if not piece:
+    def _line(self, end: bytes) -> bytes:
+        while (at := self._buffer.find(end)) < 0:
+            self._need()
+        return self._take(at + len(end))[: -len(end)]
+
+    def _take(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            self._need()
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        self._taken.append(taken)
+        return taken
+
+    def _need(self) -> None:
+        if not self._more():
             raise ConnectionResetError("the request broke off")
-        pieces.append(piece)
-        total += len(piece)
-    return b"".join(pieces)
+
+    def _more(self) -> bool:
+        piece = self._connection.recv(262_144)
+        self._buffer += piece
+        return bool(piece)
