@@ -103,6 +103,9 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     upstream_idle_timeout_s: Annotated[
         float, Meta(gt=0, le=86_400, description="longest silence of an upstream")
     ] = 900.0
+    upstream_transport: Annotated[
+        Literal["lean", "aiohttp"], Meta(description="how upstreams are spoken to")
+    ] = "lean"
     request_max_bytes: Annotated[
         int, Meta(ge=1, le=2**40, description="longest request body; more is answered 413")
     ] = 100_000_000

@@ -45,6 +45,7 @@ BAD = {
     "CONFIG_POLL_S": ["0", "3601", "inf"],
     "UPSTREAM_CONNECT_TIMEOUT_S": ["0", "601"],
     "UPSTREAM_IDLE_TIMEOUT_S": ["0", "86401", "nan"],
+    "UPSTREAM_TRANSPORT": ["httpx", "Lean"],
     "REQUEST_MAX_BYTES": ["0", "100MB", str(2**40 + 1)],
 }
 
@@ -77,6 +78,7 @@ def test_every_variable_says_what_it_accepts(variable: str) -> None:
         "null",
         "debug, info",
         "json, console",
+        "lean, aiohttp",
     )
     assert any(hint in line for hint in hints), line
 
