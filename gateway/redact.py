@@ -5,7 +5,7 @@ compatible server may send back what it was sent. Only the key's exact bytes are
 many asterisks, so that lengths stand.
 """
 
-RawHeaders = list[tuple[bytes, bytes]]
+from gateway.upstream import RawHeaders
 
 SHORTEST_SECRET = 8
 """A shorter key is a placeholder (`none`, `EMPTY`), and may be a word of an answer."""

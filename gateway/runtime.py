@@ -9,7 +9,7 @@ from gateway.breaker import Breaker
 from gateway.config import Config
 from gateway.proxy import Proxy
 from gateway.settings import Settings
-from gateway.upstream import UpstreamClient, aiohttp_transport
+from gateway.upstream import UpstreamClient, new_transport
 from graphql_api.auth import Authenticator
 from graphql_api.management import Management
 from lua import connection as redis
@@ -63,7 +63,7 @@ class Runtime:
             poll_s=settings.config_poll_s,
         )
         await self.config.start()
-        self._upstreams = UpstreamClient(aiohttp_transport(), settings)
+        self._upstreams = UpstreamClient(new_transport(settings), settings)
         self.authenticator = Authenticator(repository)
         self.management = Management(
             repository, LiveNumbers(self.redis), partial(publish, self._address), settings.defaults

@@ -104,8 +104,11 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
         float, Meta(gt=0, le=86_400, description="longest silence of an upstream")
     ] = 900.0
     client_idle_timeout_s: Annotated[
-        float, Meta(gt=0, le=86_400, description="longest time a client leaves an answer unread")
+        float, Meta(gt=0, le=86_400, description="longest silence of a client within a body")
     ] = 600.0
+    upstream_transport: Annotated[
+        Literal["lean", "aiohttp"], Meta(description="how upstreams are spoken to")
+    ] = "lean"
     request_max_bytes: Annotated[
         int, Meta(ge=1, le=2**40, description="longest request body; more is answered 413")
     ] = 100_000_000

@@ -33,7 +33,10 @@ TOTALS = event({"type": "message_delta", "usage": {"output_tokens": 15}}, "messa
 
 
 class Watched:
-    """Scripts an upstream that sends some events, then waits to be left."""
+    """Scripts an upstream that sends some events, then waits to be left.
+
+    They go in one write: who has seen the first of them knows that the gateway has read them all.
+    """
 
     def __init__(self, *events: bytes, head: bool = True) -> None:
         self._events = events
@@ -45,7 +48,7 @@ class Watched:
         self.asked.set()
         if self._head:
             peer.start_stream()
-            peer.chunk(*self._events)
+            peer.chunk(b"".join(self._events))
         if peer.wait_until_left(5):
             self.left.set()
         peer.close()

@@ -44,7 +44,9 @@ BAD = {
     "SHUTDOWN_GRACE_S": ["-1", "601", "nan"],
     "CONFIG_POLL_S": ["0", "3601", "inf"],
     "UPSTREAM_CONNECT_TIMEOUT_S": ["0", "601"],
+    "CLIENT_IDLE_TIMEOUT_S": ["0", "86401", "nan"],
     "UPSTREAM_IDLE_TIMEOUT_S": ["0", "86401", "nan"],
+    "UPSTREAM_TRANSPORT": ["httpx", "Lean"],
     "REQUEST_MAX_BYTES": ["0", "100MB", str(2**40 + 1)],
 }
 
@@ -77,6 +79,7 @@ def test_every_variable_says_what_it_accepts(variable: str) -> None:
         "null",
         "debug, info",
         "json, console",
+        "lean, aiohttp",
     )
     assert any(hint in line for hint in hints), line
 
