@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import h11
@@ -125,7 +126,7 @@ def test_an_answer_is_the_same_wherever_it_is_cut(
     stream, is_head, is_ended, meaning = answer
     ends = range(1, len(stream)) if bytewise else sorted(place % len(stream) for place in places)
     edges = [0, *ends, len(stream)]
-    cuts = (stream[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b)
+    cuts = (stream[a:b] for a, b in pairwise(edges) if a < b)
     cut = Exchanged(cuts, is_head=is_head, is_ended=is_ended)
     assert cut.got == meaning
     whole = Exchanged(iter([stream]), is_head=is_head, is_ended=is_ended)
