@@ -165,7 +165,7 @@ async def test_a_body_that_is_cut_short_is_an_error(
     assert b"".join(got) == b"hello"
 
 
-@faulty_over_aiohttp("it waits for ever after broken chunks")
+@faulty_over_aiohttp("it notices by the silence behind them only")
 async def test_chunks_that_are_none_are_an_error(ask: Ask, wire: RawUpstream) -> None:
     """At once, though the connection stays open."""
 
