@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from db.limits import MAX_LIMIT, Limits
+from gateway.proxies import proxy_fault
 
 Dialect = Literal["openai", "anthropic"]
 LimitValue = Annotated[int, Meta(ge=0, le=MAX_LIMIT)]
@@ -195,6 +196,8 @@ def _upstream(name: str, env: Mapping[str, str], faults: list[str]) -> Upstream 
     key = env.get(f"{prefix}KEY")
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         faults.append(f"{prefix}KEY: expected printable ASCII without spaces")
+    elif key is not None and (problem := proxy_fault(env, url)):
+        faults.append(problem)
     if len(faults) > before:
         return None
     return Upstream(

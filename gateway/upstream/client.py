@@ -84,7 +84,7 @@ class failures:  # noqa: N801 - used in a with statement only; a generator would
     async def __aexit__(
         self, _type: object, error: BaseException | None, _traceback: object
     ) -> None:
-        if isinstance(error, httpx.TransportError):
+        if isinstance(error, httpx.TransportError | OSError):
             cause = error.__cause__ or error
             if isinstance(cause, TimeoutError | httpx.TimeoutException):
                 raise Refusal(

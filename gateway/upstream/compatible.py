@@ -5,11 +5,12 @@ Made of aiohttp, through httpx-aiohttp. It costs several times as much and has f
 - a target that ends in an empty query loses its `?`;
 - values with bytes that are no UTF-8 are sent as other bytes;
 - field names are sent in lower case, and repeated ones next to each other;
-- after broken chunks it waits for ever, so that a reader needs a timeout of its own;
-- trailing bytes and closed connections are noticed late: a request on such a connection fails, or
-  is sent again.
+- broken chunks are noticed by the silence behind them only;
+- a connection that the upstream has closed is used until the event loop has seen that;
+- failures to connect are called timeouts (but the cause is kept).
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 
@@ -43,22 +44,32 @@ class CompatibleTransport(AiohttpTransport):
         except (aiohttp.ClientError, OSError) as error:
             raise httpx.RemoteProtocolError(str(error)) from error
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Stream(response.stream)
+        response.stream = _Stream(
+            response.stream, request.extensions.get("timeout", {}).get("read")
+        )
         return response
 
 
 class _Stream(httpx.AsyncByteStream):
-    """Raises nothing but what httpx knows."""
+    """Raises nothing but what httpx knows, and waits no longer than is allowed."""
 
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, read_s: float | None) -> None:
         self._stream = stream
+        self._read_s = read_s
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for piece in self._stream:
-                yield piece
-        except (aiohttp.ClientError, OSError) as error:
-            raise httpx.RemoteProtocolError(str(error)) from error
+        pieces = aiter(self._stream)
+        while True:
+            try:
+                async with asyncio.timeout(self._read_s):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise httpx.ReadTimeout("The upstream is silent.") from error
+            except (aiohttp.ClientError, OSError) as error:
+                raise httpx.RemoteProtocolError(str(error)) from error
+            yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -61,14 +61,14 @@ class Connection(asyncio.Protocol):
         self._silence = Silence(loop, self._silent)
         self._answer: Answer | None = None
         self._fields: RawHeaders = []
-        self._is_closed = False
+        self.is_closed = False
         self._upload: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._unsent = 0
 
     def is_usable(self) -> bool:
         """Whether nothing has come in since the last answer, not even the connection's end."""
-        return not self._is_closed and not self._unasked.poll(0)
+        return not self.is_closed and not self._unasked.poll(0)
 
     async def exchange(self, outgoing: Outgoing) -> Answer:
         """Send a request; return when the answer's head is there. Raises httpx.TransportError.
@@ -91,9 +91,9 @@ class Connection(asyncio.Protocol):
 
     def close(self, error: Exception | None = None) -> None:
         """End the connection now. An answer under way ends in this error."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         self._silence.stop()
         self._transport.abort()
         if self._upload is not None:
@@ -106,13 +106,13 @@ class Connection(asyncio.Protocol):
 
     def hold_back(self) -> None:
         """Read nothing for now. Meanwhile the upstream is not silent: it is not listened to."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._transport.pause_reading()
             self._silence.watch(None)
 
     def go_on(self) -> None:
         """Read again."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._transport.resume_reading()
             self._silence.watch(self._outgoing.read_s)
 
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
 
     def _ended_by_peer(self, error: Exception | None) -> None:
         answer = self._answer
-        if answer is None or self._is_closed:
+        if answer is None or self.is_closed:
             self.close()
         elif error is not None:
             failed = httpx.ReadError("The connection broke.")

@@ -17,6 +17,7 @@ from functools import partial
 import aiohappyeyeballs
 import httpx
 
+from gateway.upstream.answer import Answer
 from gateway.upstream.connection import Connection, Outgoing
 from gateway.upstream.pool import Pool, PoolLimits
 from gateway.upstream.request_head import request_head
@@ -79,7 +80,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
                 timeout.get("write"),
             )
         )
-        return httpx.Response(answer.status, headers=answer.headers, stream=answer)
+        return _Response(answer.status, headers=answer.headers, stream=answer)
 
     async def aclose(self) -> None:
         """End every connection; what is under way ends in an error."""
@@ -130,8 +131,19 @@ class LeanTransport(httpx.AsyncBaseTransport):
         return connection
 
 
+class _Response(httpx.Response):
+    """Closes its stream and nothing else: httpx's way of naming errors is not needed here."""
+
+    stream: Answer
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+        await self.stream.aclose()
+
+
 def _body(request: httpx.Request) -> bytes | AsyncIterable[bytes]:
     stream = request.stream
-    if isinstance(stream, httpx.SyncByteStream):  # it is in memory
-        return request.read()
+    if isinstance(stream, httpx.ByteStream):  # it is in memory
+        return b"".join(stream)
+    assert isinstance(stream, httpx.AsyncByteStream)
     return stream

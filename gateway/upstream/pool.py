@@ -94,10 +94,11 @@ class Pool:
                 self._sweep_after(self._limits.idle_s)
 
     def lost(self, connection: Connection) -> None:
-        """Told once by each connection that is closed."""
-        self._connections.discard(connection)
-        self._idle.pop(connection, None)
-        self._leave_place()
+        """Told by each connection that is closed; one that never got into use has no place."""
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._idle.pop(connection, None)
+            self._leave_place()
 
     def close(self) -> None:
         """End every connection, whatever it does, and every wait."""
@@ -115,11 +116,12 @@ class Pool:
         except BaseException:
             self._leave_place()
             raise
+        if self._is_closed or connection.is_closed:
+            connection.close()
+            self._leave_place()
+            raise httpx.ConnectError("The connection was closed at once.")
         self.opened += 1
         self._connections.add(connection)
-        if self._is_closed:
-            connection.close()
-            raise httpx.ConnectError("The gateway is stopping.")
         return connection
 
     async def _turn(self) -> Connection | None:

@@ -1,7 +1,6 @@
 """Heads both ways: nothing added but what is ours to say, nothing lost but what is hop by hop."""
 
 import gzip
-from operator import itemgetter
 
 import pytest
 from counters import Counters
@@ -25,6 +24,7 @@ def test_request_headers_arrive_in_order_with_repeats(stack: Stack, raw: RawUpst
         ("User-Agent", "Test/1.0 (x; y)"),
         ("Cookie", "a=1; b=2"),
         ("Cookie", "c=3; d=é".encode().decode("latin-1")),
+        ("X-Latin", "n\xe9\xff"),
         ("Accept-Encoding", "br, gzip;q=0.5"),
         ("Range", "bytes=0-9"),
         ("If-None-Match", '"x"'),
@@ -34,7 +34,7 @@ def test_request_headers_arrive_in_order_with_repeats(stack: Stack, raw: RawUpst
     added = (b"host", b"authorization", b"content-type")
     kept = [(name, value) for name, value in received.headers if name not in added]
     expected = [(name.lower().encode(), value.encode("latin-1")) for name, value in sent]
-    assert sorted(kept, key=itemgetter(0)) == sorted(expected, key=itemgetter(0))
+    assert kept == expected
 
 
 def test_nothing_is_added_to_a_bare_request(stack: Stack, raw: RawUpstream) -> None:

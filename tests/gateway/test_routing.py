@@ -11,6 +11,7 @@ FORWARDED = [
     "/",
     "/v1/models",
     "/v1/models/",
+    "/v1/models?",
     "/v1/messages?beta=true&x=a%20b&x=c&=&y",
     "/v1/a%2Fb%2fc",
     "/v1/a%20b+c",
