@@ -1,6 +1,5 @@
 """One admitted request, from its forwarding to its settling."""
 
-import asyncio
 from typing import Self
 
 import httpx
@@ -51,24 +50,20 @@ class Exchange:
             tokens = self._prepared.prompt_tokens if self._prepared and client_left else 0
         self._limiter.settle(self._decision.reservation, tokens)
 
-    async def relay(self, request: Request, answer: httpx.Response, idle_s: float) -> None:
+    async def relay(self, request: Request, answer: httpx.Response) -> None:
         """Stream the upstream's answer to the client as it comes, and read its usage in passing.
 
         An upstream that breaks off is a Refusal (502, 504) as long as nothing was sent; after that
-        the client's connection ends where the answer ended. So does one that is silent for
-        `idle_s`: the transport misses that after broken chunks.
+        the client's connection ends where the answer ended.
         """
-        now = asyncio.get_running_loop().time
         observer = self._observe(request, answer)
         delivery, head = self._delivery(request, answer, keep_length=not observer.edits)
         try:
-            async with failures(self._upstream.name), asyncio.timeout(idle_s) as idle:
+            async with failures(self._upstream.name):
                 if head.is_stream:  # the first event may be long in coming
                     await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
-                    idle.reschedule(None)  # a slow reader is not a silent upstream
                     await delivery.send(observer.feed(chunk))
-                    idle.reschedule(now() + idle_s)
         except Refusal as refusal:
             if not delivery.begun:
                 self._observer = None

@@ -18,9 +18,6 @@ from gateway.upstream import UpstreamClient
 from lua.decision import Limiter
 from lua.recorder import Recorder
 
-GRACE_S = 1.0
-"""The transport's own idle timeout comes first."""
-
 
 class Proxy:
     """Handles `/{upstream}/{path}` for every method. `open` holds what is under way."""
@@ -105,6 +102,6 @@ class Proxy:
                 raise content.refusal from None
             raise
         try:
-            await exchange.relay(request, answer, self._settings.upstream_idle_timeout_s + GRACE_S)
+            await exchange.relay(request, answer)
         finally:
             await answer.aclose()

@@ -60,11 +60,13 @@ def request(
 class RawClient:
     """One connection. `receive_buffer` bounds what the kernel takes in for a slow reader."""
 
-    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+    def __init__(
+        self, port: int, *, receive_buffer: int | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._socket = socket.socket()
         if receive_buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._socket.settimeout(TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
         self._socket.connect(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""

@@ -6,7 +6,7 @@ does with it, nothing may have been admitted open.
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,6 +23,14 @@ from gateway.cli.dev_processes import Address
 from gateway.embedded import free_port
 from lua import connection
 from lua.connection import RedisAddress
+
+
+@pytest.fixture
+def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Says a figure in the run's own output, whether the test passes or not."""
+    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    assert reporter is not None
+    return lambda figure: reporter.write_line(f"\n{figure}")
 
 
 @pytest.fixture(scope="session")

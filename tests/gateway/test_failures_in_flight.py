@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from counters import Counters
 from gateway_stack import Agent, Stack
 from raw_calls import CHAT, PROMPT_TOKENS, call, chat, fields, provision
@@ -109,7 +108,7 @@ def open_files(stack: Stack) -> int:
 
 
 async def test_each_failure_is_settled_once_and_leaves_nothing_open(
-    stack: Stack, raw: RawUpstream, capsys: pytest.CaptureFixture[str]
+    stack: Stack, raw: RawUpstream, tell: Callable[[str], None]
 ) -> None:
     """A thousand of each kind, mixed: sockets and reservations are back where they were."""
     tenant = await asyncio.to_thread(provision, stack)
@@ -132,9 +131,8 @@ async def test_each_failure_is_settled_once_and_leaves_nothing_open(
     assert await asyncio.to_thread(counters.settled, expected)
     assert counters.requests(tenant.agent) == len(mixed) + 1
     assert eventually(lambda: open_files(stack) - raw.open_connections <= before[0])
-    with capsys.disabled():
-        print(  # noqa: T201 - the figures are what this test is for
-            f"\n{len(mixed)} requests: {raw.connections - before[1]} upstream connections opened, "
-            f"{open_files(stack) - raw.open_connections - before[0]} leaked; settled "
-            f"{counters.tokens()} tokens of {expected}: twice 0, not settled {counters.open()}"
-        )
+    tell(
+        f"{len(mixed)} requests: {raw.connections - before[1]} upstream connections opened, "
+        f"{open_files(stack) - raw.open_connections - before[0]} leaked; settled "
+        f"{counters.tokens()} tokens of {expected}: twice 0, not settled {counters.open()}"
+    )
