@@ -36,6 +36,9 @@ _LENGTH = re.compile(r"[0-9]{1,18}[ \t]*", re.ASCII)
 _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
 
+_UNREAD = "NONE"
+"""The method of a request whose head could not be read."""
+
 log = structlog.get_logger("ibex.gateway")
 
 
@@ -90,7 +93,14 @@ class StrictHttp(Http):
             raise Malformed("A chunk of the request body has no valid size.")
 
     def respond(self, response: BaseHTTPResponse) -> BaseHTTPResponse:
-        """Answer. A client that still waits with its body need not send it any more."""
+        """Answer. A client that still waits with its body need not send it any more.
+
+        A method's name is case-sensitive: the answer to `Head` has a body.
+        """
+        method = self.request.method
+        self.head_only = self.head_only and (
+            method == "HEAD" or (method == _UNREAD and self.recv_buffer.startswith(b"HEAD "))
+        )
         if self.expecting_continue:
             self.expecting_continue = False
             self.keep_alive = False

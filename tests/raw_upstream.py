@@ -102,9 +102,13 @@ def answering(body: bytes, *headers: bytes, status: bytes = b"200 OK") -> Script
 
 @dataclass
 class RawUpstream:
-    """Listens until `stop`. `script` answers every request; `requests` is what came."""
+    """Listens until `stop`. `script` answers every request; `requests` is what came.
+
+    `early`, if there is one, answers instead, when the head is there, and reads no body.
+    """
 
     script: Script = Peer.json
+    early: Script | None = None
     requests: list[Received] = field(default_factory=list)
     connections: int = 0
     open_connections: int = 0
@@ -119,6 +123,7 @@ class RawUpstream:
     def reset(self) -> None:
         """For the next test."""
         self.script = Peer.json
+        self.early = None
         self.requests.clear()
 
     def __enter__(self) -> Self:
@@ -150,7 +155,11 @@ class RawUpstream:
         try:
             with connection, suppress(OSError):
                 wire = _Wire(connection)
-                while (received := wire.request(number)) is not None:
+                while (received := wire.head(number)) is not None:
+                    if self.early:
+                        self.early(Peer(connection, received))
+                        return
+                    wire.read_body(received)
                     self.requests.append(received)
                     peer = Peer(connection, received)
                     self.script(peer)
@@ -169,20 +178,21 @@ class _Wire:
         self._buffer = bytearray()
         self._taken: list[bytes] = []
 
-    def request(self, number: int) -> Received | None:
-        """The next one; None where the connection ends in its place."""
+    def head(self, number: int) -> Received | None:
+        """The next one's; None where the connection ends in its place."""
         self._taken = []
         while b"\r\n\r\n" not in self._buffer:
             if not self._more():
                 return None
-        head = self._line(b"\r\n\r\n")
-        received = Received(head, b"", number)
+        return Received(self._line(b"\r\n\r\n"), b"", number)
+
+    def read_body(self, received: Received) -> None:
+        """The rest of a request whose head was read."""
         if received.values(b"transfer-encoding") == [b"chunked"]:
             received.body = self._chunks()
         elif length := received.values(b"content-length"):
             received.body = self._take(int(length[0]))
         received.raw = b"".join(self._taken)
-        return received
 
     def _chunks(self) -> bytes:
         body = []
