@@ -8,7 +8,7 @@ from sanic import Request
 
 from gateway.metering import Observer, Prepared, observe
 from gateway.redact import Redactor
-from gateway.relay import Delivery, Relayed, is_plain_stream, relayed_headers
+from gateway.relay import Delivery, Relayed, has_events, relayed_headers
 from gateway.responses import Refusal
 from gateway.settings import Upstream
 from gateway.upstream import failures
@@ -57,10 +57,10 @@ class Exchange:
         the client's connection ends where the answer ended.
         """
         observer = self._observe(request, answer)
-        delivery, head = self._delivery(request, answer, keep_length=not observer.edits)
+        delivery = self._delivery(request, answer, keep_length=not observer.edits)
         try:
             async with failures(self._upstream.name):
-                if head.is_stream:  # the first event may be long in coming
+                if delivery.is_live:  # the first event may be long in coming
                     await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
                     await delivery.send(observer.feed(chunk))
@@ -78,16 +78,13 @@ class Exchange:
         """The answer's: some upstreams offer both on their own paths."""
         return self._prepared.dialect if self._prepared else self._upstream.dialect
 
-    def _delivery(
-        self, request: Request, answer: httpx.Response, *, keep_length: bool
-    ) -> tuple[Delivery, Relayed]:
+    def _delivery(self, request: Request, answer: httpx.Response, *, keep_length: bool) -> Delivery:
         redactor = Redactor(self._upstream.key)
         headers = relayed_headers(
             answer, self._decision, self._upstream.dialect, keep_length=keep_length
         )
         head = Relayed(answer.status_code, redactor.headers(headers))
-        tells = request.method != "HEAD" and is_plain_stream(answer)
-        return Delivery(request, head, redactor, tells=tells), head
+        return Delivery(request, head, redactor, has_events=has_events(answer))
 
     def _observe(self, request: Request, answer: httpx.Response) -> Observer:
         """A GET reports again what was counted when it was made: nothing is counted for it."""

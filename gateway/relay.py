@@ -53,17 +53,21 @@ class Relayed(BaseHTTPResponse):
 
 
 class Delivery:
-    """One answer on its way to the client. `begun`: its head is sent, so it can be no other."""
+    """One answer on its way to the client. `begun`: its head is sent, so it can be no other.
 
-    __slots__ = ("_head", "_last", "_redactor", "_request", "_tells", "begun")
+    `is_live`: it is a stream of events, to be seen as they come.
+    """
 
-    def __init__(self, request: Request, head: Relayed, redactor: Redactor, *, tells: bool) -> None:
-        """`tells`: the client understands an error event within the body."""
+    __slots__ = ("_head", "_last", "_redactor", "_request", "begun", "is_live")
+
+    def __init__(
+        self, request: Request, head: Relayed, redactor: Redactor, *, has_events: bool
+    ) -> None:
         self._request = request
         self._head = head
         self._redactor = redactor
-        self._tells = tells and head.is_stream
         self._last = b""
+        self.is_live = has_events and head.is_stream and request.method != "HEAD"
         self.begun = False
 
     async def begin(self) -> None:
@@ -77,6 +81,8 @@ class Delivery:
 
     async def end(self, piece: bytes) -> None:
         """Pass on the rest: the answer is whole."""
+        if self._head.is_stream and self._request.method == "HEAD":
+            await self.begin()  # otherwise a length of 0 would be made up
         await self._write(self._redactor.feed(piece) + self._redactor.finish(), end=True)
 
     async def break_off(self, refusal: Refusal, dialect: str) -> None:
@@ -84,7 +90,7 @@ class Delivery:
 
         A stream says why, as its provider would, if the client is not within an event.
         """
-        if self._tells and (not self._last or self._last.endswith(_BLANK_LINES)):
+        if self.is_live and (not self._last or self._last.endswith(_BLANK_LINES)):
             await self._write(broken_off(refusal, dialect), end=False)
         self._request.transport.close()
 
@@ -92,13 +98,13 @@ class Delivery:
         if not self.begun:
             self.begun = True
             await self._request.respond(self._head)
-        if self._tells:
+        if self.is_live:
             self._last = (self._last + out)[-3:]
         await self._head.send(out, end_stream=end)
 
 
-def is_plain_stream(answer: httpx.Response) -> bool:
-    """Whether the body is server-sent events that anybody can read."""
+def has_events(answer: httpx.Response) -> bool:
+    """Whether the body is server-sent events, in no encoding."""
     headers = answer.headers
     media_type: str = headers.get("content-type", "").partition(";")[0].strip().lower()
     return media_type == EVENT_STREAM and "content-encoding" not in headers
