@@ -26,6 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.metering import observe
+from gateway.metering.sources import LARGEST_SAMPLE
+from gateway.metering.tokens import text_tokens
 
 
 def test_a_stream_costs_what_it_reports() -> None:
@@ -114,48 +116,101 @@ def test_a_stream_without_usage_costs_at_least_a_token_per_delta() -> None:
     assert cost(chat(), body) == estimated(PROMPT + 40)
 
 
+TEXT = "to be or not to be, that is the question " * 40
+TOKENS = text_tokens(TEXT.encode())
+
+
 @pytest.mark.parametrize(
     ("path", "dialect", "events"),
     [
-        ("/v1/chat/completions", "openai", [piece("x" * n) for n in (1, 4_001)]),
-        (
-            "/v1/completions",
-            "openai",
-            [{"object": "text_completion", "choices": [{"text": "x" * n}]} for n in (1, 4_001)],
-        ),
+        ("/v1/chat/completions", "openai", [piece(TEXT)]),
+        ("/v1/chat/completions", "openai", [{"choices": [{"delta": {"reasoning_content": TEXT}}]}]),
+        ("/v1/completions", "openai", [{"object": "text_completion", "choices": [{"text": TEXT}]}]),
         (
             "/v1/responses",
             "openai",
             [
-                *({"type": "response.output_text.delta", "delta": "x" * n} for n in (1, 4_001)),
-                {"type": "response.output_text.done", "text": "x" * 4_002},
+                {"type": "response.output_text.delta", "delta": TEXT, "logprobs": []},
+                {"type": "response.output_text.done", "text": TEXT},
             ],
         ),
         (
             "/v1/messages",
             "anthropic",
-            [
-                {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * n}}
-                for n in (1, 4_001)
-            ],
+            [{"type": "content_block_delta", "delta": {"type": "text_delta", "text": TEXT}}],
+        ),
+        (
+            "/v1/messages",
+            "anthropic",
+            [{"delta": {"type": "input_json_delta", "partial_json": TEXT}}],
         ),
     ],
 )
-def test_long_deltas_cost_a_token_per_four_bytes(
-    path: str, dialect: str, events: list[Any]
-) -> None:
-    """In every dialect, the bytes beyond the envelope are text, and a repetition of it is not."""
+def test_long_deltas_cost_what_their_text_does(path: str, dialect: str, events: list[Any]) -> None:
+    """In every dialect the text counts as a prompt's does, and a repetition of it is none."""
     observer = observe(dialect, prepared(path, dialect), 200, SSE, "")
 
-    assert cost(observer, sse(*events)) == estimated(PROMPT + 1_000)
+    assert cost(observer, sse(*events)) == estimated(PROMPT + TOKENS)
 
 
-def test_a_single_long_delta_is_counted_too() -> None:
-    """One event has no shorter one to compare with: its envelope is bounded."""
-    usage = cost(chat(), sse(piece("x" * 4_000)))
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+        {"type": "response.audio.delta", "delta": "QUJD" * 1_000},
+        {
+            "type": "content_block_delta",
+            "delta": {"type": "signature_delta", "signature": "x" * 99},
+        },
+        {"choices": [{"delta": {"audio": {"id": "a", "data": "QUJD" * 1_000}}}]},
+    ],
+)
+def test_a_delta_without_text_costs_nothing(event: Any) -> None:
+    """Frames, seals and encoded media are no output that could be estimated."""
+    assert cost(chat(), sse(*[event] * 30)) == estimated(PROMPT)
 
-    assert usage.estimated
-    assert 950 <= usage.tokens - PROMPT <= 1_010
+
+def test_a_delta_of_an_unknown_form_is_a_token() -> None:
+    """What cannot be looked into is not free."""
+    assert cost(chat(), sse(*[{"delta_of": "x"}, b"not JSON: delta"] * 15)) == estimated(
+        PROMPT + 30
+    )
+
+
+def test_a_long_stream_is_estimated_from_its_beginning() -> None:
+    """Beyond the sample nothing is kept, and the bytes tell how much there was."""
+    observer = chat()
+    for _ in range(400):
+        observer.feed(sse(piece("to be or not to be ")))
+
+    tokens = observer.tokens().tokens - PROMPT
+    assert tokens == pytest.approx(text_tokens(b"to be or not to be " * 400), rel=0.05)
+    assert sum(map(len, observer._source._tally._sample)) < LARGEST_SAMPLE + 200  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("first", [{"completion_tokens": 0}, {"completion_tokens": 1}])
+def test_what_comes_after_the_last_figure_is_estimated(first: dict[str, int]) -> None:
+    """A provider that tells running totals once, or a client that leaves between two of them."""
+    observer = chat()
+    observer.feed(sse({**piece(""), "usage": {"prompt_tokens": 10, **first}}))
+    assert observer.tokens() == reported(10 + first["completion_tokens"])
+
+    observer.feed(sse(*[piece("a")] * 7))
+    assert observer.tokens() == estimated(10 + first["completion_tokens"] + 7)
+
+    observer.feed(sse({**piece("a"), "usage": {"prompt_tokens": 10, "completion_tokens": 9}}))
+    assert observer.tokens() == reported(19)
+    observer.feed(sse({"choices": [{"delta": {}, "finish_reason": "stop"}]}, b"[DONE]"))
+    assert observer.tokens() == reported(19)
+
+
+def test_a_figure_of_the_prompt_alone_covers_no_delta() -> None:
+    """Only an output figure says what the deltas before it cost."""
+    observer = chat()
+    observer.feed(sse(*[piece("a")] * 7, {"usage": {"prompt_tokens": 10}}, {"usage": None}))
+
+    assert observer.tokens() == estimated(10 + 7)
 
 
 def test_an_aborted_stream_costs_what_was_reported_and_seen() -> None:
@@ -164,7 +219,7 @@ def test_an_aborted_stream_costs_what_was_reported_and_seen() -> None:
         "type": "message_start",
         "message": {"usage": {"input_tokens": 25, "output_tokens": 9}},
     }
-    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}}
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}}
     observer = messages()
 
     assert observer.tokens() == estimated(PROMPT)
