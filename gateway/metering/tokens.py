@@ -31,7 +31,7 @@ _CLASSES = (
     ("u", b"\xc2\xcb\xcc\xcd\xe2\xee\xef"),  # signs outside ASCII
 )
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
-_RARE_LETTERS = b"jkqvwxz"  # words with many of these are seldom a token of their own
+_RARE_LETTERS = b"jkqvwxzJQXZ"  # words with many of these are seldom a token of their own
 
 # Weights in hundredths of a token.
 _RARE_LETTER = 120
@@ -47,6 +47,7 @@ _CAPITAL_WEIGHTS = (
     (b"_A", 85),
     (b"aA", 87),
     (b"AAAA", 60),
+    (b"AAAAAAAA", 150),
 )
 _NUMBER_WEIGHTS = (
     (b"0", 35),
