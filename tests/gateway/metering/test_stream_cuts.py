@@ -3,13 +3,16 @@
 import json
 from typing import Any
 
-from answers import USAGE, chat, cut, injected, messages, pass_through, reported
+from answers import SSE, USAGE, chat, cut, injected, pass_through, piece, prepared, reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gateway.metering import Observer, observe
 
 texts = st.text(max_size=12) | st.sampled_from(["\u597d", "\U0001f642", '"usage":null', "data: "])
 frames = st.sampled_from(["\n\n", "\r\n\r\n", "\r\r", "\n\r\n", "\r\n\n"])
 noise = st.sampled_from([": ping", "data:", "data: null", "event: ping\ndata: {}", "data: [DONE]"])
+line_ends = st.sampled_from(["\n", "\r\n", "\r"])
 cuts = st.lists(st.integers(0, 5_000), max_size=40)
 
 
@@ -60,24 +63,61 @@ def test_no_cut_changes_what_an_untouched_stream_gives(
     assert observer.tokens() == reported(15)
 
 
-figures = st.integers(0, 10**9)
+figures = st.integers(1, 10**9)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[Observer, bytes, int]:
+    """Return an observer, a stream of its dialect among other events, and what that costs."""
+    prompt, outputs = draw(figures), draw(st.lists(figures, min_size=1, max_size=4))
+    name, path, events = draw(
+        st.sampled_from(
+            [
+                ("openai", "/v1/chat/completions", _running(prompt, outputs)),
+                ("openai", "/v1/responses", _terminal(prompt, outputs)),
+                ("anthropic", "/v1/messages", _messages(prompt, outputs)),
+            ]
+        )
+    )
+    stream = ""
+    for event in events:
+        stream += f"event: x{draw(line_ends)}data: {json.dumps(event, ensure_ascii=False)}"
+        stream += draw(frames) + draw(noise) + draw(frames)
+    stream += draw(st.sampled_from(["", "data: [DONE]\n\n", "data: [DONE]\r\n\r\ndata: [DONE]"]))
+    observer = observe(name, prepared(path, name), 200, SSE, "")
+    return observer, stream.encode(), prompt + outputs[-1]
+
+
+def _running(prompt: int, outputs: list[int]) -> list[dict[str, Any]]:
+    usages = [{"prompt_tokens": prompt, "completion_tokens": output} for output in outputs]
+    chunks = [{**piece("\u597d\U0001f642"), "usage": usage} for usage in (None, *usages)]
+    return [*chunks, {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": None}]
+
+
+def _terminal(prompt: int, outputs: list[int]) -> list[dict[str, Any]]:
+    usage = {"input_tokens": prompt, "output_tokens": outputs[-1]}
+    return [
+        {"type": "response.created", "response": {"usage": None}},
+        {"type": "response.output_text.delta", "delta": '\u597d "usage": null'},
+        {"type": "response.incomplete", "response": {"status": "incomplete", "usage": usage}},
+    ]
+
+
+def _messages(prompt: int, outputs: list[int]) -> list[dict[str, Any]]:
+    return [
+        {"message": {"usage": {"input_tokens": prompt, "output_tokens": 1}}},
+        {"type": "content_block_delta", "delta": {"text": "\u597d\n\ndata: {}"}},
+        *({"type": "message_delta", "usage": {"output_tokens": output}} for output in outputs),
+    ]
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(
-    prompt=figures,
-    outputs=st.lists(st.integers(1, 10**9), min_size=1, max_size=4),
-    end=frames,
-    at=cuts,
-)
-def test_no_cut_changes_what_a_message_stream_costs(
-    prompt: int, outputs: list[int], end: str, at: list[int]
+@given(answer=answers(), at=cuts)
+def test_no_cut_changes_what_a_stream_of_any_dialect_costs(
+    answer: tuple[Observer, bytes, int], at: list[int]
 ) -> None:
-    """Cut anywhere, the latest figures are summed once."""
-    first = {"message": {"usage": {"input_tokens": prompt, "output_tokens": 1}}}
-    later = [{"type": "message_delta", "usage": {"output_tokens": n}} for n in outputs]
-    body = "".join(f"event: x\ndata: {json.dumps(d)}{end}" for d in [first, *later]).encode()
-    observer = messages()
+    """Whatever its line ends and what is between, the bytes pass and the latest figures count."""
+    observer, stream, tokens = answer
 
-    assert pass_through(observer, cut(body, at)) == body
-    assert observer.tokens() == reported(prompt + outputs[-1])
+    assert pass_through(observer, cut(stream, at)) == stream
+    assert observer.tokens() == reported(tokens)
