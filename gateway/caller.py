@@ -11,14 +11,13 @@ from sanic import Request
 
 from db.api_keys import Role, digest, mentions_key, well_formed
 from gateway.config import Caller, Snapshot
-from gateway.metering import Prepared
+from gateway.metering import Prepared, narrowed
 from gateway.responses import BAD_REQUEST, FORBIDDEN, NOT_ALLOWED, UNAUTHORIZED, Refusal
 from gateway.settings import Upstream
 from gateway.upstream import RawHeaders, end_to_end
 
 CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _REPLACED = CREDENTIALS | {b"host", b"expect"}
-_READABLE_ENCODINGS = ("gzip", "deflate")
 
 
 def find_caller(request: Request, snapshot: Snapshot) -> Caller:
@@ -90,8 +89,5 @@ def forwarded_headers(
 
 
 def _accepted(request: Request, prepared: Prepared) -> bytes:
-    offered = request.headers.getone("accept-encoding", "").lower()
-    readable = [encoding for encoding in _READABLE_ENCODINGS if encoding in offered]
-    if prepared.injected or not readable or "q=0" in offered:
-        return b"identity"
-    return ", ".join(readable).encode()
+    offered = ", ".join(request.headers.getall("accept-encoding", ()))
+    return b"identity" if prepared.injected else narrowed(offered).encode()

@@ -10,8 +10,18 @@ The client's bytes are never changed, with one exception: where `stream_options.
 was added to a request, what the upstream adds to the stream for it is taken out again.
 """
 
+from gateway.metering.encodings import narrowed
 from gateway.metering.figures import Usage
 from gateway.metering.meter import Meter, Prepared, UnreadableBody, meter_for
 from gateway.metering.observer import Observer, observe
 
-__all__ = ["Meter", "Observer", "Prepared", "UnreadableBody", "Usage", "meter_for", "observe"]
+__all__ = [
+    "Meter",
+    "Observer",
+    "Prepared",
+    "UnreadableBody",
+    "Usage",
+    "meter_for",
+    "narrowed",
+    "observe",
+]

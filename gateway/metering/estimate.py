@@ -1,16 +1,16 @@
-"""What a prompt will cost, estimated from its bytes without a tokenizer.
+"""What a prompt will cost, estimated without a tokenizer.
 
-A token is taken for four bytes of text, which is close for English and errs to the high side for
-most code and JSON. Media are billed by their size in pixels or seconds, which is not visible
-here: each part counts a flat figure, however long its encoding is.
+Text counts as `tokens.text_tokens` says. Media are billed by their size in pixels, pages or
+seconds, which is not visible here: each part counts a flat figure, however long its encoding is.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
+from gateway.metering.tokens import text_tokens
+
 MEDIA_TOKENS = 1_000
-MESSAGE_TOKENS = 4
-_BYTES_PER_TOKEN = 4
+MESSAGE_TOKENS = 3
 _LONGEST_MEDIA_TYPE = 128
 _MEDIA_PARTS = frozenset(
     {
@@ -24,22 +24,19 @@ _MEDIA_PARTS = frozenset(
         "input_image",
     },
 )
+# Names and seals of the API, which no model reads as text.
+_UNREAD_MEMBERS = frozenset({"type", "id", "encrypted_content", "signature"})
 
 
-def text_tokens(length: int) -> int:
-    """Tokens in `length` bytes of text, rounded up."""
-    return -(-length // _BYTES_PER_TOKEN)
+def prompt_tokens(texts: Iterable[Any], verbatim: bytes = b"") -> int:
+    """Tokens in the decoded JSON values `texts`, and in JSON that is counted as text; at least 1.
 
-
-def prompt_tokens(texts: Iterable[Any], verbatim_bytes: int = 0) -> int:
-    """Tokens in the decoded JSON values `texts`, and in JSON counted by its length; at least 1.
-
-    Strings count by their UTF-8 length, media parts and data URLs flat, arrays of token ids by
-    their number, and each message a few tokens for its frame.
+    Media parts and data URLs count flat, arrays of token ids by their number, and each message a
+    few tokens for its frame.
     """
     pending = list(texts)
     tokens = sum(_frames(text) for text in pending)
-    size = verbatim_bytes
+    found: list[str] = []
     # A stack instead of recursion: the depth is the client's choice.
     while pending:
         value = pending.pop()
@@ -47,7 +44,7 @@ def prompt_tokens(texts: Iterable[Any], verbatim_bytes: int = 0) -> int:
             if _is_data_url(value):
                 tokens += MEDIA_TOKENS
             else:
-                size += len(value) if value.isascii() else len(value.encode())
+                found.append(value)
         elif isinstance(value, list):
             if is_token_ids(value):
                 tokens += len(value)
@@ -57,8 +54,8 @@ def prompt_tokens(texts: Iterable[Any], verbatim_bytes: int = 0) -> int:
             if _is_media(value):
                 tokens += MEDIA_TOKENS
             else:
-                pending.extend(value.values())
-    return max(1, tokens + text_tokens(size))
+                pending.extend(v for name, v in value.items() if name not in _UNREAD_MEMBERS)
+    return max(1, tokens + text_tokens(" ".join(found).encode()) + text_tokens(verbatim))
 
 
 def is_token_ids(value: list[Any]) -> bool:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-_LARGEST_REPORTED = 10**9
+LARGEST_REPORTED = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +23,29 @@ class Reported:
     output: int | None
 
 
-def is_figure(value: Any, largest: int = _LARGEST_REPORTED) -> TypeGuard[int]:
-    """Whether a JSON value is a believable count: an integer (no boolean) from 0 to `largest`."""
-    return type(value) is int and 0 <= value <= largest
+def figure(value: Any, largest: int = LARGEST_REPORTED) -> int | None:
+    """Return a JSON value as a count, if it can be one: a whole number from 0 to `largest`.
+
+    `12.0` is whole, since some serializers know no integers; booleans and strings are no numbers.
+    """
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= largest else None
 
 
-def keep_latest(figures: dict[str, int], usage: Any, fields: Sequence[str]) -> None:
+def keep_latest(figures: dict[str, int], usage: Any, fields: Sequence[str]) -> bool:
     """Take the believable figures of one `usage` object into `figures`, field by field.
 
     The latest figure of a field replaces an earlier one, because providers repeat running
-    totals; a 0 does not, because some send it where they mean "as said before".
+    totals; a 0 does not, because some send it where they mean "as said before". Returns whether
+    any was taken.
     """
     if not isinstance(usage, dict):
-        return
+        return False
+    taken = False
     for field in fields:
-        value = usage.get(field)
-        if is_figure(value) and (value or field not in figures):
+        value = figure(usage.get(field))
+        if value is not None and (value or field not in figures):
             figures[field] = value
+            taken = True
+    return taken

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from gateway.metering.estimate import is_token_ids, prompt_tokens
-from gateway.metering.figures import is_figure
+from gateway.metering.figures import figure
 
 _LARGEST_STATED = 2**31
 
@@ -90,7 +90,7 @@ class Meter:
         request = _request.decode(body)
         prompt = prompt_tokens(
             (request.messages, request.prompt, request.input, request.system, request.instructions),
-            verbatim_bytes=_length(request.tools) + _length(request.functions),
+            verbatim=bytes(request.tools) + bytes(request.functions),
         )
         stated, held = self._output(request, default_output_tokens)
         asks = inject and self.injects and _lacks_usage(request)
@@ -110,7 +110,7 @@ class Meter:
             return 0, 0
         answers = _answers(request)
         named = (getattr(request, name) for name in self.maximums)
-        stated = [value for value in named if is_figure(value, _LARGEST_STATED)]
+        stated = [found for value in named if (found := figure(value, _LARGEST_STATED)) is not None]
         if stated:
             return min(max(stated) * answers, _LARGEST_STATED), 0
         return 0, min(default_output_tokens * answers, _LARGEST_STATED)
@@ -118,15 +118,10 @@ class Meter:
 
 def _answers(request: _Request) -> int:
     """How many outputs are made: the choices asked for, for each prompt of a list."""
-    asked = (request.n, request.best_of)
-    choices = max((value for value in asked if is_figure(value, _LARGEST_STATED)), default=1)
+    choices = max(figure(value, _LARGEST_STATED) or 1 for value in (request.n, request.best_of))
     prompt = request.prompt
     prompts = len(prompt) if isinstance(prompt, list) and not is_token_ids(prompt) else 1
-    return max(1, choices) * max(1, prompts)
-
-
-def _length(raw: msgspec.Raw) -> int:
-    return memoryview(raw).nbytes
+    return choices * max(1, prompts)
 
 
 def _lacks_usage(request: _Request) -> bool:

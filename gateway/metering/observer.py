@@ -1,19 +1,20 @@
 """Watches one answer pass, and tells what it cost."""
 
-import zlib
 from collections.abc import Callable
 
 from gateway.metering.anthropic import AnthropicReader
+from gateway.metering.encodings import UndecodableError, are_readable, codings_of, decoder
 from gateway.metering.figures import Usage
 from gateway.metering.meter import Prepared
 from gateway.metering.openai import OpenAIReader
-from gateway.metering.sources import JsonSource, Reader, Source, StreamSource, UnreadableSource
-
-_LARGEST_INFLATED = 4 << 20  # of one chunk: some 60 times the largest that a socket gives
-_DETECT_HEADER = 32 + zlib.MAX_WBITS  # gzip or zlib, as the body says
-_NO_HEADER = -zlib.MAX_WBITS
-_HEADER_BYTES = 2
-_INFLATED = ("gzip", "x-gzip", "deflate")
+from gateway.metering.sources import (
+    JsonSource,
+    Reader,
+    Source,
+    StreamSource,
+    UnreadableSource,
+    unread_tokens,
+)
 
 
 class Observer:
@@ -30,21 +31,23 @@ class Observer:
         *,
         succeeded: bool,
         edits: bool = False,
-        inflate: Callable[[bytes], bytes] | None = None,
+        decode: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._source = source
         self._prepared = prepared if succeeded else None
         self.edits = edits
-        self._inflate = inflate
+        self._decode = decode
+        self._is_lost = False
+        self._unread = 0
 
     def feed(self, chunk: bytes) -> bytes:
         """Return what to pass to the client now: `chunk` itself, unless the meter had injected."""
         if self.edits:
             return self._source.feed(chunk)
-        if self._inflate is None:
+        if self._decode is None:
             self._source.feed(chunk)
         else:
-            self._feed_inflated(chunk, self._inflate)
+            self._feed_decoded(chunk, self._decode)
         return chunk
 
     def finish(self) -> bytes:
@@ -66,23 +69,27 @@ class Observer:
         prepared = self._prepared
         if prepared is None:
             return Usage((prompt or 0) + (output or 0), estimated=False)
-        if output is None and not prepared.generates:
-            output = 0
-        if prompt is not None and output is not None:
-            return Usage(prompt + output, estimated=False)
-        if prompt is None and not self._source.is_answer():
+        if prompt is None and not (self._is_lost or self._source.is_answer()):
             return Usage(0, estimated=False)
+        unreported = self._unreported(output) if prepared.generates else 0
+        is_whole = prompt is not None and (output is not None or not prepared.generates)
         prompt = prepared.prompt_tokens if prompt is None else prompt
-        output = self._source.output_estimate() if output is None else output
-        return Usage(prompt + output, estimated=True)
+        return Usage(prompt + (output or 0) + unreported, estimated=not is_whole or unreported > 0)
 
-    def _feed_inflated(self, chunk: bytes, inflate: Callable[[bytes], bytes]) -> None:
-        try:
-            self._source.feed(inflate(chunk))
-        except zlib.error:
-            # Broken or a bomb: the client gets it all the same, but it is no longer read here.
-            self._source = UnreadableSource()
-            self._inflate = None
+    def _unreported(self, output: int | None) -> int:
+        """Estimate the output that is in no figure; what was not decoded is in the last one."""
+        unread = unread_tokens(self._unread) if output is None else 0
+        return self._source.unreported_output() + unread
+
+    def _feed_decoded(self, chunk: bytes, decode: Callable[[bytes], bytes]) -> None:
+        if not self._is_lost:
+            try:
+                self._source.feed(decode(chunk))
+            except UndecodableError:
+                # Broken or a bomb: the client gets it all the same, but it is read no further.
+                self._is_lost = True
+        if self._is_lost:
+            self._unread += len(chunk)
 
 
 def observe(
@@ -98,20 +105,20 @@ def observe(
     headers are as the upstream sent them, empty if it sent none.
     """
     injected = prepared is not None and prepared.injected
-    encoding = content_encoding.strip().lower()
-    is_plain = encoding in ("", "identity")
+    codings = codings_of(content_encoding)
     source = _source(
-        _reader(prepared.dialect if prepared else dialect, strip=injected and is_plain),
+        _reader(prepared.dialect if prepared else dialect, strip=injected and not codings),
         content_type.partition(";")[0].strip().lower(),
         is_metered=prepared is not None,
-        is_readable=is_plain or encoding in _INFLATED,
+        is_readable=are_readable(codings),
     )
+    is_read = bool(codings) and not isinstance(source, UnreadableSource)
     return Observer(
         source,
         prepared,
         succeeded=200 <= status < 300,  # noqa: PLR2004 - the class of a status is its first digit
-        edits=injected and is_plain and isinstance(source, StreamSource),
-        inflate=None if is_plain or isinstance(source, UnreadableSource) else _Inflater(),
+        edits=injected and not codings and isinstance(source, StreamSource),
+        decode=decoder(codings) if is_read else None,
     )
 
 
@@ -126,30 +133,3 @@ def _source(reader: Reader, media_type: str, *, is_metered: bool, is_readable: b
         return JsonSource(reader) if is_readable else UnreadableSource()
     # A metered answer that does not say that it is JSON may still be: its first byte tells.
     return JsonSource(reader) if is_metered else UnreadableSource()
-
-
-class _Inflater:
-    """Inflates a body chunk by chunk; raises zlib.error if it is broken or grows too much."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._stream: zlib._Decompress | None = None
-
-    def __call__(self, chunk: bytes) -> bytes:
-        if self._stream is None:
-            self._head += chunk
-            if len(self._head) < _HEADER_BYTES:
-                return b""
-            chunk = self._head
-            self._stream = zlib.decompressobj(_window_bits(chunk))
-        inflated = self._stream.decompress(chunk, _LARGEST_INFLATED)
-        if self._stream.unconsumed_tail:
-            raise zlib.error("one chunk grows beyond what is worth reading")
-        return inflated
-
-
-def _window_bits(head: bytes) -> int:
-    """Tell gzip and zlib from the bare deflate that some servers send against RFC 9110."""
-    is_gzip = head.startswith(b"\x1f\x8b")
-    is_zlib = head[0] & 0x0F == zlib.DEFLATED and int.from_bytes(head[:2], "big") % 31 == 0
-    return _DETECT_HEADER if is_gzip or is_zlib else _NO_HEADER

@@ -1,9 +1,16 @@
-"""Usage in OpenAI's dialect: chat, legacy completions, responses, embeddings, images.
+"""Usage in OpenAI's dialect: chat, legacy completions, responses, embeddings, audio, images.
 
-Cached and reasoning tokens are parts of the prompt and output figures and are never added to
-them. https://platform.openai.com/docs/api-reference
+Cached, reasoning and audio tokens are parts of the prompt and output figures and are never added
+to them. https://platform.openai.com/docs/api-reference
+
+Providers that speak this dialect differ in where `usage` stands (on top; in `response`: the
+Responses API; in `x_groq`: Groq; in each of `choices`: Moonshot) and in what it adds up to: some
+leave reasoning tokens out of the output but not out of the total (xAI; Gemini's endpoint), so a
+total that is larger than its parts counts. https://docs.x.ai/docs/guides/reasoning,
+https://ai.google.dev/gemini-api/docs/openai, https://console.groq.com/docs/api-reference
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,20 +18,27 @@ import msgspec
 from gateway.metering.figures import Reported, keep_latest
 from gateway.metering.sse import data_of
 
-_FIELDS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
+_PROMPT_FIELDS = ("prompt_tokens", "input_tokens")
+_OUTPUT_FIELDS = ("completion_tokens", "output_tokens")
+_TOTAL_FIELDS = ("total_tokens",)
 _USAGE = b'"usage"'
 _MOST_SPELLINGS = 8  # of "usage" in one event; more is not an answer we know, and left alone
+
+
+_ABSENT = msgspec.Raw()
 
 
 class _Answer(msgspec.Struct):
     """The members of a body or an event that tell usage; raw where a provider may differ."""
 
     usage: Any = msgspec.UNSET
-    choices: msgspec.Raw = msgspec.Raw()
-    response: msgspec.Raw = msgspec.Raw()
+    choices: msgspec.Raw = _ABSENT
+    response: msgspec.Raw = _ABSENT
+    x_groq: msgspec.Raw = _ABSENT
 
 
 _answer = msgspec.json.Decoder(_Answer)
+_choices = msgspec.json.Decoder(list[_Answer])
 
 
 class OpenAIReader:
@@ -33,24 +47,24 @@ class OpenAIReader:
     least_output = 0
 
     def __init__(self, *, strip: bool = False) -> None:
-        self._figures: dict[str, int] = {}
+        self._prompt: dict[str, int] = {}
+        self._output: dict[str, int] = {}
+        self._total: dict[str, int] = {}
         self._strip = strip
+        self.reports = 0
 
     def document(self, body: bytes | bytearray) -> None:
         """Read a whole JSON answer; one that is not an object reports nothing."""
         answer = _decode(body)
         if answer is not None:
-            keep_latest(self._figures, answer.usage, _FIELDS)
+            self._keep(answer)
 
     def event(self, event: bytes) -> bytes:
         """Read one event that mentions usage, and return what the client may see of it."""
         answer = _decode(data_of(event))
         if answer is None:
             return event
-        usage = answer.usage
-        if usage is msgspec.UNSET:
-            usage = _usage_of_response(answer.response)
-        keep_latest(self._figures, usage, _FIELDS)
+        self._keep(answer)
         if not self._strip:
             return event
         if answer.usage is None:
@@ -59,16 +73,24 @@ class OpenAIReader:
         return b"" if is_extra else event
 
     def reported(self) -> Reported:
-        """Return the prompt and output figures; a lone total stands for what is missing."""
-        figures = self._figures
-        prompt = figures.get("prompt_tokens", figures.get("input_tokens"))
-        output = figures.get("completion_tokens", figures.get("output_tokens"))
-        total = figures.get("total_tokens")
-        if total is None or (prompt is not None and output is not None):
-            return Reported(prompt, output)
-        if prompt is None:
-            return Reported(max(total - (output or 0), 0), output or 0)
-        return Reported(prompt, max(total - prompt, 0))
+        """Return the prompt and output figures.
+
+        A lone total stands for what is missing, and a larger one than their sum is believed.
+        """
+        prompt = max(self._prompt.values(), default=None)
+        output = max(self._output.values(), default=None)
+        for total in self._total.values():
+            if prompt is None:
+                prompt = max(total - (output or 0), 0)
+            output = max(total - prompt, output or 0)
+        return Reported(prompt, output)
+
+    def _keep(self, answer: _Answer) -> None:
+        for usage in _usages(answer):
+            keep_latest(self._prompt, usage, _PROMPT_FIELDS)
+            output = keep_latest(self._output, usage, _OUTPUT_FIELDS)
+            total = keep_latest(self._total, usage, _TOTAL_FIELDS)
+            self.reports += output or total
 
 
 def _decode(data: bytes | bytearray | msgspec.Raw) -> _Answer | None:
@@ -78,10 +100,21 @@ def _decode(data: bytes | bytearray | msgspec.Raw) -> _Answer | None:
         return None
 
 
-def _usage_of_response(response: msgspec.Raw) -> Any:
-    """Return the usage inside the `response` member of a Responses event."""
-    answer = _decode(response)
-    return answer.usage if answer else None
+def _usages(answer: _Answer) -> Iterator[Any]:
+    """Find what is called usage, in the first place that has an object of that name."""
+    if isinstance(answer.usage, dict):
+        yield answer.usage
+        return
+    for raw in (answer.response, answer.x_groq):
+        inner = None if raw is _ABSENT else _decode(raw)
+        if inner is not None and isinstance(inner.usage, dict):
+            yield inner.usage
+            return
+    if _USAGE in bytes(answer.choices):
+        try:
+            yield from (choice.usage for choice in _choices.decode(answer.choices))
+        except (msgspec.DecodeError, RecursionError):
+            return
 
 
 def _is_empty_list(raw: msgspec.Raw) -> bool:

@@ -7,7 +7,7 @@ most one event is kept, and never more than `LARGEST_EVENT` bytes of it.
 import re
 from collections.abc import Callable
 
-LARGEST_EVENT = 1 << 20
+LARGEST_EVENT = 16 << 20  # a picture comes in one event, with its usage behind it
 
 # A blank line that involves a \r: the \r of the second line end may have its \n behind it.
 _BLANK_LINE = re.compile(rb"\n\n|[\n\r]\r\n?")

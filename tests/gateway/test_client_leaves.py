@@ -13,6 +13,8 @@ from raw_client import RawClient, request
 from raw_upstream import Peer, RawUpstream
 from servers import eventually
 
+from gateway.metering.tokens import text_tokens
+
 PROMPTLY_S = 5.0
 
 
@@ -122,13 +124,14 @@ def test_leaving_before_the_answer_to_an_upload_is_free(stack: Stack, raw: RawUp
 
 
 def test_leaving_within_a_document_charges_an_estimate(stack: Stack, raw: RawUpstream) -> None:
-    """Half a JSON answer reports nothing: the prompt, and a token per four bytes that were seen."""
+    """Half a JSON answer reports nothing: the prompt, and the text that was seen, are estimated."""
     tenant = provision(stack)
     left = threading.Event()
+    seen = b'{"choices":"' + b"to be or not to be " * 20
 
     def script(peer: Peer) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
-        peer.send(head + b'{"choices":"' + b"x" * 388)
+        peer.send(head + seen)
         if peer.wait_until_left(5):
             left.set()
         peer.close()
@@ -138,7 +141,7 @@ def test_leaving_within_a_document_charges_an_estimate(stack: Stack, raw: RawUps
         client.send(request("POST", CHAT, fields(tenant.agent), chat()))
         assert client.head().status == 200
     assert left.wait(PROMPTLY_S)
-    assert settled(stack, tenant, PROMPT_TOKENS + 100)
+    assert settled(stack, tenant, PROMPT_TOKENS + text_tokens(seen))
 
 
 def test_a_client_that_stops_reading_and_leaves_is_noticed(stack: Stack, raw: RawUpstream) -> None:

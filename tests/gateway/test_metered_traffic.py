@@ -1,47 +1,27 @@
 """Tokens of real traffic: the month counts what the upstream reports, exactly, once, to the end."""
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from counters import Counters
 from gateway_stack import Stack
-from raw_calls import CHAT, MESSAGES, call, chat, provision
-from raw_upstream import Peer, RawUpstream, Script
+from metered_answers import (
+    ASKED,
+    RESPONSES,
+    UNASKED,
+    as_openai_does,
+    body,
+    response,
+    sse,
+    streaming,
+)
+from raw_calls import CHAT, MESSAGES, PROMPT_TOKENS, call, chat, provision
+from raw_upstream import RawUpstream
 
-RESPONSES = "/raw/v1/responses"
 EMBEDDINGS = "/raw/v1/embeddings"
 PLAIN = "/plain/v1/chat/completions"
 
-
-def sse(*events: Any, names: Iterable[str] = ()) -> bytes:
-    """Events of JSON, or of text as it is; Anthropic's and the responses' have names."""
-    found = list(names)
-    lines = [f"event: {name}\n" for name in found] or [""] * len(events)
-    texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
-    return "".join(
-        f"{line}data: {text}\n\n" for line, text in zip(lines, texts, strict=True)
-    ).encode()
-
-
-def streaming(stream: bytes) -> Script:
-    def script(peer: Peer) -> None:
-        peer.start_stream()
-        peer.chunk(*(stream[at : at + 50] for at in range(0, len(stream), 50)))
-        peer.end_stream()
-
-    return script
-
-
-def delta(text: str, **members: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": text}}], **members}
-
-
-USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-EXTRA = {"choices": [], "usage": USAGE}
-UNASKED = sse(delta("a"), delta("b"), "[DONE]")
-ASKED = sse(delta("a", usage=None), delta("b", usage=None), EXTRA, "[DONE]")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "absent": {},
@@ -50,12 +30,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "null": {"stream_options": None},
     "other": {"stream_options": {"other": 1}},
 }
-
-
-def as_openai_does(peer: Peer) -> None:
-    """Report the usage of a stream where it is asked for, and only there."""
-    options = json.loads(peer.received.body).get("stream_options") or {}
-    streaming(ASKED if options.get("include_usage") else UNASKED)(peer)
 
 
 @pytest.mark.parametrize("path", [CHAT, "/raw/v1/completions"])
@@ -141,15 +115,6 @@ def test_an_anthropic_stream_is_counted_once(stack: Stack, raw: RawUpstream, cas
     assert Counters(stack, tenant).settled(tokens)
 
 
-def response(status: str) -> dict[str, Any]:
-    details = {"output_tokens_details": {"reasoning_tokens": 3}}
-    return {"status": status, "usage": {"input_tokens": 10, "output_tokens": 5, **details}}
-
-
-def body(usage: Any, **members: Any) -> bytes:
-    return json.dumps({**members, "usage": usage}).encode()
-
-
 CACHED = {"prompt_tokens": 10_000, "completion_tokens": 10}
 DOCUMENTS: dict[str, tuple[str, bytes, int]] = {
     "cached, openai": (
@@ -169,7 +134,52 @@ DOCUMENTS: dict[str, tuple[str, bytes, int]] = {
         ),
         10_010,
     ),
+    "cache writes, anthropic": (
+        MESSAGES,
+        body(
+            {
+                "input_tokens": 7,
+                "cache_creation_input_tokens": 30,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 10,
+                    "ephemeral_1h_input_tokens": 20,
+                },
+                "output_tokens": 10,
+                "server_tool_use": {"web_search_requests": 3},
+            }
+        ),
+        47,
+    ),
+    "compacted, anthropic": (
+        MESSAGES,
+        body(
+            {
+                "input_tokens": 20,
+                "output_tokens": 5,
+                "iterations": [
+                    {"type": "compaction", "input_tokens": 180, "output_tokens": 35},
+                    {"type": "message", "input_tokens": 20, "output_tokens": 5},
+                ],
+            }
+        ),
+        240,
+    ),
+    "reasoning apart": (
+        CHAT,
+        body({"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 623}),
+        623,
+    ),
+    "absurd": (
+        CHAT,
+        body({"prompt_tokens": -1, "completion_tokens": 1e300, "total_tokens": 15}),
+        15,
+    ),
     "responses": (RESPONSES, json.dumps(response("completed")).encode(), 15),
+    "background": (
+        RESPONSES,
+        b'{"status":"queued","background":true,"output":[],"usage":null}',
+        PROMPT_TOKENS,
+    ),
     "embeddings": (EMBEDDINGS, body({"prompt_tokens": 8, "total_tokens": 8}), 8),
     "images": (
         "/raw/v1/images/generations",
@@ -178,6 +188,18 @@ DOCUMENTS: dict[str, tuple[str, bytes, int]] = {
     ),
     "counted tokens": ("/claude/v1/messages/count_tokens", b'{"input_tokens": 2095}', 0),
     "audio": ("/raw/v1/audio/transcriptions", b'{"text": "hi"}', 0),
+    "audio by tokens": (
+        "/raw/v1/audio/transcriptions",
+        body({"type": "tokens", "input_tokens": 14, "output_tokens": 45, "total_tokens": 59}),
+        59,
+    ),
+    "audio by seconds": (
+        "/raw/v1/audio/translations",
+        body({"type": "duration", "seconds": 9}, text="hi"),
+        0,
+    ),
+    "moderation": ("/raw/v1/moderations", b'{"id":"modr-1","results":[{"flagged":false}]}', 0),
+    "batch": ("/claude/v1/messages/batches", b'{"id":"msgbatch_1","request_counts":{}}', 0),
 }
 
 
@@ -192,23 +214,6 @@ def test_a_document_is_counted_as_reported(stack: Stack, raw: RawUpstream, case:
     counters = Counters(stack, tenant)
     assert counters.settled(tokens)
     assert counters.requests(tenant.agent) == 1
-
-
-@pytest.mark.parametrize("status", ["completed", "incomplete", "failed"])
-def test_a_responses_stream_is_counted_by_its_last_event(
-    stack: Stack, raw: RawUpstream, status: str
-) -> None:
-    """The usage stands inside the terminal event, however the response ended, without [DONE]."""
-    tenant = provision(stack)
-    stream = sse(
-        {"type": "response.created", "response": {"status": "in_progress", "usage": None}},
-        {"type": "response.output_text.delta", "delta": "hi"},
-        {"type": f"response.{status}", "response": response(status)},
-        names=["response.created", "response.output_text.delta", f"response.{status}"],
-    )
-    raw.script = streaming(stream)
-    assert call(stack, tenant.agent, RESPONSES, chat(stream=True)).body == stream
-    assert Counters(stack, tenant).settled(15)
 
 
 def test_reading_again_costs_no_tokens(stack: Stack, raw: RawUpstream) -> None:

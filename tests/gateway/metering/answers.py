@@ -17,7 +17,7 @@ def prepared(
 ) -> Prepared:
     meter = meter_for(dialect, path, "POST")
     assert meter is not None
-    body = json.dumps({"stream": True, "prompt": "a" * (4 * PROMPT)})
+    body = json.dumps({"stream": True, "prompt": list(range(PROMPT))})
     return meter.prepare(body.encode(), 500, inject=inject)
 
 

@@ -89,7 +89,20 @@ def test_each_field_of_a_stream_counts_once(events: list[dict[str, Any]], total:
         ),
         ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 10}, 7, 10),
         ({"input_tokens": -7, "output_tokens": 10}, None, 10),
-        ({"input_tokens": 7, "output_tokens": 1e3}, 7, None),
+        ({"input_tokens": 7, "output_tokens": 1.5}, 7, None),
+        ({"input_tokens": 7.0, "output_tokens": 1e3}, 7, 1000),
+        (
+            {
+                "input_tokens": 1,
+                "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 9},
+                "output_tokens": 3,
+                "server_tool_use": {"web_search_requests": 4},
+                "service_tier": "standard",
+            },
+            30,
+            3,
+        ),
+        ({"input_tokens": 7, "cache_creation": "20", "output_tokens": 3}, 7, 3),
         (None, None, None),
     ],
 )
@@ -99,6 +112,43 @@ def test_cached_input_is_added_once(usage: Any, prompt: int | None, output: int 
     reader.document(json.dumps({"type": "message", "usage": usage}).encode())
 
     assert reader.reported() == Reported(prompt, output)
+
+
+COMPACTION = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500}
+LAST = {
+    "type": "message",
+    "input_tokens": 23_000,
+    "cache_read_input_tokens": 100,
+    "output_tokens": 1_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "prompt", "output"),
+    [
+        ([COMPACTION, LAST], 203_100, 4_500),
+        ([LAST], 23_100, 1_000),
+        ([], 23_100, 1_000),
+        (None, 23_100, 1_000),
+        ([None, 7, {"input_tokens": "9"}, {"output_tokens": -1}], 23_100, 1_000),
+    ],
+)
+def test_every_sample_of_an_answer_counts(iterations: Any, prompt: int, output: int) -> None:
+    """The figures on top leave out what the list of samples has; a list of one changes nothing."""
+    usage = {**LAST, "iterations": iterations}
+    whole = AnthropicReader()
+    whole.document(json.dumps({"usage": usage}).encode())
+
+    assert whole.reported() == Reported(prompt, output)
+    assert fed(start(input_tokens=25), delta(**usage)).reported() == Reported(prompt, output)
+
+
+def test_each_event_that_tells_an_output_is_a_report() -> None:
+    """The placeholder at the start of a stream is none, nor is an event without a figure."""
+    reader = fed(start(input_tokens=25, output_tokens=1), delta(input_tokens=25), delta())
+    assert reader.reports == 0
+
+    assert fed(delta(output_tokens=5), delta(output_tokens=9)).reports == 2
 
 
 def test_the_output_at_the_start_of_a_stream_is_not_final() -> None:

@@ -49,7 +49,19 @@ def stripped(event: bytes) -> bytes:
         ({"prompt_tokens": 8, "total_tokens": 8}, 8, 0),
         ({"total_tokens": 12}, 12, 0),
         ({"completion_tokens": 5, "total_tokens": 15}, 10, 5),
-        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 99}, 10, 5),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 99}, 10, 89),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 9}, 10, 5),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 10**10}, 10, 5),
+        (
+            {"prompt_tokens": 0, "input_tokens": 10, "completion_tokens": 0, "output_tokens": 5},
+            10,
+            5,
+        ),
+        ({"prompt_tokens": 10.0, "completion_tokens": 5.0}, 10, 5),
+        ({"prompt_tokens": "10", "completion_tokens": 2.5, "total_tokens": 15}, 15, 0),
+        ({"type": "duration", "seconds": 9}, None, None),
+        ({"type": "tokens", "input_tokens": 14, "output_tokens": 45, "total_tokens": 59}, 14, 45),
+        ({"prompt_tokens": {"a": 1}, "completion_tokens": [5], "total_tokens": 2**63}, None, None),
         ({"prompt_tokens": 10, "input_tokens": 10, "completion_tokens": 5}, 10, 5),
         ({"prompt_tokens": 10}, 10, None),
         ({"prompt_tokens": -1, "completion_tokens": 5}, None, 5),
@@ -106,6 +118,76 @@ def test_running_totals_replace_each_other() -> None:
     ]
 
     assert read(*chunks) == Reported(10, 5)
+
+
+@pytest.mark.parametrize(
+    ("event", "reported"),
+    [
+        ({"choices": [{"delta": {}, "finish_reason": "stop", "usage": USAGE}]}, (10, 5)),
+        ({"choices": [{"delta": {}, "usage": USAGE}], "usage": None}, (10, 5)),
+        ({"choices": [{"delta": {}}], "x_groq": {"id": "req_1", "usage": USAGE}}, (10, 5)),
+        (
+            {"choices": [{"delta": {"content": "!"}, "finish_reason": "stop"}], "usage": USAGE},
+            (10, 5),
+        ),
+        (
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": 20,
+                    "completion_tokens": 198,
+                    "total_tokens": 623,
+                    "completion_tokens_details": {"reasoning_tokens": 405},
+                },
+            },
+            (20, 603),
+        ),
+        (
+            {"usage": {**USAGE, "prompt_cache_hit_tokens": 6, "prompt_cache_miss_tokens": 4}},
+            (10, 5),
+        ),
+        (
+            {
+                "type": "transcript.text.done",
+                "text": "hi",
+                "usage": {"type": "tokens", "input_tokens": 14, "output_tokens": 45},
+            },
+            (14, 45),
+        ),
+        (
+            {
+                "type": "image_generation.completed",
+                "b64_json": "QUJD" * 9,
+                "usage": {"input_tokens": 50, "output_tokens": 4_160, "total_tokens": 4_210},
+            },
+            (50, 4_160),
+        ),
+        ({"type": "response.in_progress", "response": {"usage": USAGE}}, (10, 5)),
+        ({"choices": [{"usage": 7}, {"usage": None}, {}]}, (None, None)),
+        ({"choices": {"usage": USAGE}}, (None, None)),
+        ({"x_groq": [{"usage": USAGE}], "response": "usage"}, (None, None)),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_usage_is_found_where_providers_put_it(event: Any, reported: tuple[Any, Any]) -> None:
+    """On top, inside the response, beside a provider's name or in a choice, and nowhere else."""
+    assert read(event) == Reported(*reported)
+
+
+def test_an_event_is_counted_as_a_report_if_it_tells_an_output() -> None:
+    """Null, unbelievable and prompt-only usages tell none; a repeated one does."""
+    reader = OpenAIReader()
+    for usage, reports in (
+        (None, 0),
+        ({"prompt_tokens": 10}, 0),
+        ({"completion_tokens": -1}, 0),
+        ({"completion_tokens": 5}, 1),
+        ({"completion_tokens": 0}, 1),
+        ({"completion_tokens": 5}, 2),
+        ({"total_tokens": 15}, 3),
+    ):
+        reader.event(b"data: " + json.dumps({"usage": usage}).encode() + b"\n\n")
+        assert reader.reports == reports
 
 
 def test_a_member_named_response_may_be_text() -> None:
