@@ -57,7 +57,14 @@ class Exchange:
         the client's connection ends where the answer ended.
         """
         observer = self._observe(request, answer)
-        delivery = self._delivery(request, answer, keep_length=not observer.edits)
+        redactor = Redactor(self._upstream.key)
+        async with failures(self._upstream.name):
+            answer = await redactor.looked_into(answer)
+        headers = relayed_headers(
+            answer, self._decision, self._upstream.dialect, keep_length=not observer.edits
+        )
+        head = Relayed(answer.status_code, redactor.headers(headers))
+        delivery = Delivery(request, head, redactor, has_events=has_events(answer))
         try:
             async with failures(self._upstream.name):
                 if delivery.is_live:  # the first event may be long in coming
@@ -77,14 +84,6 @@ class Exchange:
     def _dialect(self) -> str:
         """The answer's: some upstreams offer both on their own paths."""
         return self._prepared.dialect if self._prepared else self._upstream.dialect
-
-    def _delivery(self, request: Request, answer: httpx.Response, *, keep_length: bool) -> Delivery:
-        redactor = Redactor(self._upstream.key)
-        headers = relayed_headers(
-            answer, self._decision, self._upstream.dialect, keep_length=keep_length
-        )
-        head = Relayed(answer.status_code, redactor.headers(headers))
-        return Delivery(request, head, redactor, has_events=has_events(answer))
 
     def _observe(self, request: Request, answer: httpx.Response) -> Observer:
         """A GET reports again what was counted when it was made: nothing is counted for it."""

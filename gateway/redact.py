@@ -2,11 +2,18 @@
 
 Providers mask keys in their errors, but a proxy in front of one, a debugging endpoint or a
 compatible server may send back what it was sent. Only the key's exact bytes are replaced, by as
-many asterisks, so that lengths stand.
+many asterisks, so that lengths stand. Bodies in a content coding are looked into where they are
+errors, and sent in none if they hold the key; an answer that went well is not unpacked for this.
 """
 
+import httpx
+
+from gateway.metering.encodings import UndecodableError, are_readable, codings_of, decoder
+from gateway.responses import UNREACHABLE, Refusal
 from gateway.upstream import RawHeaders
 
+LARGEST_ERROR = 1 << 20
+_FIRST_ERROR = 400
 SHORTEST_SECRET = 8
 """A shorter key is a placeholder (`none`, `EMPTY`), and may be a word of an answer."""
 
@@ -21,6 +28,34 @@ class Redactor:
         self._mask = b"*" * len(self._key)
         self._inner = self._key[:-1]
         self._held = b""
+
+    async def looked_into(self, answer: httpx.Response) -> httpx.Response:
+        """The same answer, or another in its place if it is an error with the key packed in it.
+
+        Raises Refusal where the packed error is larger than `LARGEST_ERROR`.
+        """
+        codings = codings_of(answer.headers.get("content-encoding", ""))
+        if not self._key or answer.status_code < _FIRST_ERROR or not codings:
+            return answer
+        body = bytearray()
+        async for piece in answer.stream:  # type: ignore[union-attr]  # async by contract
+            body += piece
+            if len(body) > LARGEST_ERROR:
+                raise Refusal(UNREACHABLE, "The upstream's error is too large to be passed on.")
+        try:
+            plain = decoder(codings)(bytes(body)) if are_readable(codings) else b""
+        except UndecodableError:
+            plain = b""
+        headers, packed = answer.headers.raw, bytes(body)
+        if self._key in plain:
+            packed = plain.replace(self._key, self._mask)
+            headers = [
+                header for header in headers
+                if header[0].lower() not in (b"content-encoding", b"content-length")
+            ]  # fmt: skip
+            headers.append((b"content-length", b"%d" % len(packed)))
+        stream = httpx.ByteStream(packed)
+        return httpx.Response(answer.status_code, headers=headers, stream=stream)
 
     def headers(self, headers: RawHeaders) -> RawHeaders:
         """The same fields, the key in no value of them."""

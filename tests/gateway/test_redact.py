@@ -1,19 +1,26 @@
 """An upstream that sends back the key it was sent: the caller never sees it."""
 
+import gzip
+import zlib
+from collections.abc import Callable
 from itertools import pairwise
 
+import brotli
 import pytest
+import zstandard
 from gateway_stack import Stack
 from hypothesis import example, given
 from hypothesis import strategies as st
 from raw_calls import CHAT, FILES, MESSAGES, call, chat, provision, start
-from raw_upstream import Peer, RawUpstream
+from raw_upstream import Peer, RawUpstream, answering
 
-from gateway.redact import SHORTEST_SECRET, Redactor
+from gateway.redact import LARGEST_ERROR, SHORTEST_SECRET, Redactor
 
 KEY = "sk-upstream-secret"
 MASK = b"*" * len(KEY)
 ECHO = b'{"error":{"message":"Incorrect API key provided: ' + KEY.encode() + b'"}}'
+
+COVERED = ECHO.replace(KEY.encode(), MASK)
 
 
 @given(st.lists(st.sampled_from([KEY.encode(), b"sk-", b"s", b"data: \n\n", b"-secret", b""])),
@@ -69,6 +76,49 @@ def test_an_echoed_key_is_covered(
     assert MASK.decode() in echoed
     assert KEY not in repr(answer) + stack.gateway.log
     assert agent.key not in repr(answer) + stack.gateway.log
+
+
+PACKED: dict[bytes, Callable[[bytes], bytes]] = {
+    b"gzip": gzip.compress,
+    b"deflate": zlib.compress,
+    b"br": brotli.compress,
+    b"zstd": zstandard.compress,
+    b"GZIP, br": lambda body: brotli.compress(gzip.compress(body)),
+}
+
+
+@pytest.mark.parametrize("coding", PACKED)
+@pytest.mark.parametrize("target", [CHAT, FILES])
+def test_a_packed_error_is_looked_into(
+    stack: Stack, raw: RawUpstream, coding: bytes, target: str
+) -> None:
+    """With the key in it, it is sent unpacked and covered; without, and a success, as it came."""
+    tenant = provision(stack)
+    for body, status in ((ECHO, b"401 No"), (b"{}" * 99, b"401 No"), (b"{}" * 99, b"200 OK")):
+        packed = PACKED[coding](body)
+        raw.script = answering(packed, b"Content-Encoding: " + coding, status=status)
+        answer = call(stack, tenant.agent, target, chat())
+        assert answer.ended
+        assert answer.get("content-length") == str(len(answer.body))
+        if body == ECHO:
+            assert (answer.body, answer.get("content-encoding")) == (COVERED, None)
+        else:
+            assert (answer.body, answer.get("content-encoding")) == (packed, coding.decode())
+
+
+def test_a_packed_error_that_cannot_be_read_is_passed_on(stack: Stack, raw: RawUpstream) -> None:
+    """Unknown codings, broken bodies and answers to HEAD are as they came; a vast error is ours."""
+    tenant = provision(stack)
+    for coding, body in ((b"gzip", b"no gzip"), (b"compress", b"\x1f\x9d"), (b"gzip", b"")):
+        raw.script = answering(body, b"Content-Encoding: " + coding, status=b"500 Oops")
+        answer = call(stack, tenant.agent, FILES)
+        assert (answer.body, answer.get("content-encoding")) == (body, coding.decode())
+    raw.script = answering(gzip.compress(ECHO), b"Content-Encoding: gzip", status=b"500 Oops")
+    head = call(stack, tenant.agent, FILES, method="HEAD")
+    assert head.get("content-length") == str(len(gzip.compress(ECHO)))
+    vast = b"x" * (LARGEST_ERROR + 1)
+    raw.script = answering(vast, b"Content-Encoding: gzip", status=b"500 Oops")
+    assert call(stack, tenant.agent, FILES).status == 502
 
 
 @pytest.mark.parametrize("target", [CHAT, "/plain/v1/chat/completions", MESSAGES])
