@@ -6,6 +6,7 @@ repeat it; the upstream gets its own key instead.
 """
 
 from collections.abc import Iterator
+from urllib.parse import unquote_to_bytes
 
 from sanic import Request
 
@@ -31,7 +32,7 @@ def find_caller(request: Request, snapshot: Snapshot) -> Caller:
         caller = snapshot.callers.get(digest(key))
         if caller is None:
             break
-        if mentions_key(request.raw_url):
+        if mentions_key(unquote_to_bytes(request.raw_url)):
             raise Refusal(BAD_REQUEST, "An Ibex key does not belong into the URL: use a header.")
         return caller
     if request.method == "OPTIONS":

@@ -60,7 +60,7 @@ class Redactor:
     def headers(self, headers: RawHeaders) -> RawHeaders:
         """The same fields, the key in no value of them."""
         key = self._key
-        if not key or not any(key in value for _, value in headers):
+        if not key or key not in b"\n".join([value for _, value in headers]):
             return headers
         return [(name, value.replace(key, self._mask)) for name, value in headers]
 
