@@ -114,7 +114,8 @@ class Connection(asyncio.Protocol):
         """Read again."""
         if not self.is_closed:
             self._transport.resume_reading()
-            self._silence.watch(self._outgoing.read_s)
+            if self._is_sent:
+                self._silence.watch(self._outgoing.read_s)
 
     # What the event loop tells.
 
@@ -202,6 +203,7 @@ class Connection(asyncio.Protocol):
         self._is_interim = self._is_spoilt = self._is_kept_alive = False
         self._is_sent = isinstance(outgoing.body, bytes)
         self._barren = 0
+        self._upload = None
         self._answer = Answer(self._loop, self)
         return self._answer
 
