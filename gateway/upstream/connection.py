@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
                 self.close(httpx.RemoteProtocolError(f"No HTTP/1.1: {error.__context__ or error}"))
                 return
         if answer.ended:
-            self._finish(answer)
+            self._finish()
         elif self._barren > LONGEST_HEAD:
             self.close(httpx.RemoteProtocolError(f"No body in {LONGEST_HEAD} bytes."))
         answer.news()
@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
         if not answer.is_held_back:
             self._silence.watch(self._read_s)
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self) -> None:
         """The answer is whole: free for the next exchange, if nothing is left of this one."""
         self._answer = None
         if (
@@ -253,9 +253,6 @@ class Connection(asyncio.Protocol):
         self._silence.watch(None)
         if self._is_head_only:  # the parser waits for the body that the head announces
             self._parser = httptools.HttpResponseParser(self)
-        if answer.is_held_back:
-            answer.is_held_back = False
-            self._transport.resume_reading()
         self._owner.release(self)
 
     def _ended_by_peer(self, error: Exception | None) -> None:
