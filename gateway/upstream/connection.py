@@ -9,13 +9,11 @@ import httptools
 import httpx
 
 from gateway.upstream.answer import Answer
+from gateway.upstream.answer_head import LONGEST_HEAD, is_chunked, is_framed
 from gateway.upstream.framing import Framing
 from gateway.upstream.headers import RawHeaders
 from gateway.upstream.silence import Silence
 
-LONGEST_HEAD = 65_536
-"""Bytes, with interim answers; also the most that chunks may have around and behind them."""
-MOST_FIELDS = 256
 _JOINED_UP_TO = 65_536
 _CLOSED_OR_TALKING = select.POLLIN | getattr(select, "POLLRDHUP", 0)
 _FIRST_FINAL = 200
@@ -64,7 +62,7 @@ class Connection(asyncio.Protocol):
         self.is_closed = False
         self._upload: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
-        self._unsent = 0
+        self._barren = self._unsent = 0
 
     def is_usable(self) -> bool:
         """Whether nothing has come in since the last answer, not even the connection's end."""
@@ -82,7 +80,9 @@ class Connection(asyncio.Protocol):
                 self._silence.watch(outgoing.read_s)
             else:
                 self._transport.write(outgoing.head)
-                self._upload = self._loop.create_task(self._stream(outgoing.body, answer))
+                self._upload = self._loop.create_task(
+                    self._stream(outgoing.body, Framing(outgoing.length), answer)
+                )
             await answer.head()
         except BaseException:
             self.close()
@@ -114,7 +114,8 @@ class Connection(asyncio.Protocol):
         """Read again."""
         if not self.is_closed:
             self._transport.resume_reading()
-            self._silence.watch(self._outgoing.read_s)
+            if self._is_sent:
+                self._silence.watch(self._read_s)
 
     # What the event loop tells.
 
@@ -136,7 +137,7 @@ class Connection(asyncio.Protocol):
                 self.close(httpx.RemoteProtocolError(f"No HTTP/1.1: {error.__context__ or error}"))
                 return
         if answer.ended:
-            self._finish(answer)
+            self._finish()
         elif self._barren > LONGEST_HEAD:
             self.close(httpx.RemoteProtocolError(f"No body in {LONGEST_HEAD} bytes."))
         answer.news()
@@ -174,13 +175,14 @@ class Connection(asyncio.Protocol):
             self._is_interim = True
             self._fields = []
             return
-        self._require_plain_head()
+        if is_chunked(self._fields, self._barren) and self._parser.get_http_version() == "1.0":
+            self._is_spoilt = True  # RFC 9112 section 6.1: such an answer is its connection's last
         self._barren = 0
         self._is_in_head = False
         self._is_kept_alive = self._parser.should_keep_alive()
         answer.status = status
         answer.headers = self._fields
-        answer.ended = self._outgoing.is_head_only
+        answer.ended = self._is_head_only
 
     def on_body(self, piece: bytes) -> None:
         self._barren = 0
@@ -196,12 +198,16 @@ class Connection(asyncio.Protocol):
             self._answer.ended = True
 
     def _begin(self, outgoing: Outgoing) -> Answer:
-        self._outgoing = outgoing
+        self._is_head_only = outgoing.is_head_only
+        self._read_s = outgoing.read_s
+        self._write_s = outgoing.write_s
         self._fields = []
         self._is_in_head = True
         self._is_interim = self._is_spoilt = self._is_kept_alive = False
         self._is_sent = isinstance(outgoing.body, bytes)
         self._barren = 0
+        self._upload = None
+        self._unsent = 0
         self._answer = Answer(self._loop, self)
         return self._answer
 
@@ -211,44 +217,30 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.write(head)
             self._transport.write(body)
+        self._unsent = self._transport.get_write_buffer_size()
 
-    async def _stream(self, pieces: AsyncIterable[bytes], answer: Answer) -> None:
+    async def _stream(self, pieces: AsyncIterable[bytes], framing: Framing, answer: Answer) -> None:
         """Beside the answer: that may come before the body's end, and end the exchange."""
-        framing = Framing(self._outgoing.length)
         try:
             async for piece in pieces:
                 self._transport.writelines(framing.framed(piece))
                 if self._drained is not None:
-                    self._silence.watch(self._outgoing.write_s)
+                    self._unsent = self._transport.get_write_buffer_size()
+                    self._silence.watch(self._write_s)
                     await self._drained
                     self._silence.watch(None)
             self._transport.write(framing.end())
+        except asyncio.CancelledError:
+            self.close()
+            raise
         except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
             self.close(error)
             return
         self._is_sent = True
         if not answer.is_held_back:
-            self._silence.watch(self._outgoing.read_s)
+            self._silence.watch(self._read_s)
 
-    def _require_plain_head(self) -> None:
-        """Raise httpx.RemoteProtocolError where the head is too large or its framing is unclear.
-
-        The parser refuses two lengths and a length beside chunks, but not a coding around them.
-        """
-        fields = self._fields
-        if len(fields) > MOST_FIELDS:
-            raise httpx.RemoteProtocolError(f"More than {MOST_FIELDS} header fields.")
-        if self._barren > LONGEST_HEAD and (
-            sum(len(name) + len(value) for name, value in fields) > LONGEST_HEAD
-        ):
-            raise httpx.RemoteProtocolError(f"More than {LONGEST_HEAD} bytes of header fields.")
-        for name, value in fields:
-            if len(name) == len(b"transfer-encoding") and name.lower() == b"transfer-encoding":
-                if value.lower() != b"chunked":
-                    raise httpx.RemoteProtocolError("A transfer coding that nobody asked for.")
-                self._is_spoilt = self._parser.get_http_version() == "1.0"
-
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self) -> None:
         """The answer is whole: free for the next exchange, if nothing is left of this one."""
         self._answer = None
         if (
@@ -259,11 +251,8 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         self._silence.watch(None)
-        if self._outgoing.is_head_only:  # the parser waits for the body that the head announces
+        if self._is_head_only:  # the parser waits for the body that the head announces
             self._parser = httptools.HttpResponseParser(self)
-        if answer.is_held_back:
-            answer.is_held_back = False
-            self._transport.resume_reading()
         self._owner.release(self)
 
     def _ended_by_peer(self, error: Exception | None) -> None:
@@ -274,7 +263,7 @@ class Connection(asyncio.Protocol):
             failed = httpx.ReadError("The connection broke.")
             failed.__cause__ = error
             self.close(failed)
-        elif not answer.status or _is_framed(answer):
+        elif not answer.status or is_framed(answer.headers):
             self.close(httpx.RemoteProtocolError("The connection was closed before the end."))
         else:
             answer.ended = True
@@ -284,17 +273,10 @@ class Connection(asyncio.Protocol):
     def _silent(self) -> None:
         """Bytes that still leave are a sign of life, too."""
         unsent = self._transport.get_write_buffer_size()
-        is_moving, self._unsent = 0 < unsent < self._unsent or not self._unsent, unsent
-        if unsent and is_moving:
-            self._silence.watch(self._outgoing.write_s)
+        if unsent < self._unsent:
+            self._unsent = unsent
+            self._silence.watch(self._write_s if unsent else self._read_s)
         elif unsent:
             self.close(httpx.WriteTimeout("The upstream takes nothing."))
         else:
             self.close(httpx.ReadTimeout("The upstream is silent."))
-
-
-def _is_framed(answer: Answer) -> bool:
-    """Whether the head says where the body ends; otherwise it ends with the connection."""
-    return any(
-        name.lower() in (b"content-length", b"transfer-encoding") for name, _ in answer.headers
-    )

@@ -25,6 +25,16 @@ from gateway.upstream.request_head import request_head
 _NEXT_ADDRESS_AFTER_S = 0.25
 """RFC 8305 section 5: so long is an address tried alone."""
 
+_KEPT_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, option), 60)
+        for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
+        if hasattr(socket, option)  # it is not everywhere
+    ),
+]
+"""A provider may think for minutes; routers on the way forget connections that carry nothing."""
+
 
 class LeanTransport(httpx.AsyncBaseTransport):
     """To be made while the event loop runs.
@@ -110,24 +120,21 @@ class LeanTransport(httpx.AsyncBaseTransport):
                 return await self._served(plain, tls, host, pool)
         except TimeoutError as error:
             raise httpx.ConnectTimeout("No connection in time.") from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one
             raise httpx.ConnectError(f"No connection: {error}") from error
 
     async def _served(
         self, plain: socket.socket, tls: ssl.SSLContext | None, host: str, pool: Pool
     ) -> Connection:
-        # A provider may think for long, and routers forget connections on which nothing passes.
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        try:
-            _, connection = await self._loop.create_connection(
-                partial(Connection, self._loop, pool, plain.fileno()),
-                sock=plain,
-                ssl=tls,
-                server_hostname=host if tls else None,
-            )
-        except BaseException:
-            plain.close()
-            raise
+        """The loop owns the socket from here on, and closes it if this fails."""
+        for level, option, value in _KEPT_ALIVE:
+            plain.setsockopt(level, option, value)
+        _, connection = await self._loop.create_connection(
+            partial(Connection, self._loop, pool, plain.fileno()),
+            sock=plain,
+            ssl=tls,
+            server_hostname=host if tls else None,
+        )
         return connection
 
 

@@ -86,3 +86,33 @@ async def test_an_upload_that_nobody_reads_stays_with_the_caller(ask: Ask, state
     await ask.transport.aclose()
     server.close()
     await server.wait_closed()
+
+
+@only_lean
+async def test_an_answer_held_back_beside_its_upload_is_no_silence(ask: Ask) -> None:
+    """The upload ends while nobody reads the answer: that is the reader's doing."""
+    go_on = asyncio.Event()
+    body = PIECE * PIECES
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"first"
+        await go_on.wait()
+        yield b"last"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"first")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    ask.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    ask.read_s = 0.3
+    response = await ask("POST", body=pieces())
+    await asyncio.sleep(0.2)
+    go_on.set()
+    await asyncio.sleep(0.7)
+    assert len(await body_of(response)) == len(body)
+    await ask.transport.aclose()
+    server.close()
+    await server.wait_closed()

@@ -32,6 +32,14 @@ async def test_an_unknown_host_is_an_error(ask: Ask) -> None:
         await ask()
 
 
+@only_lean
+async def test_a_name_that_cannot_be_one_is_an_error(ask: Ask) -> None:
+    """Labels have 63 bytes at most."""
+    ask.url = f"http://{'x' * 64}.test"
+    with pytest.raises(httpx.ConnectError):
+        await ask()
+
+
 @pytest.mark.parametrize("scheme", ["ftp", "ws"])
 @only_lean
 async def test_another_scheme_is_an_error(ask: Ask, scheme: str) -> None:
@@ -190,6 +198,45 @@ async def test_a_body_that_cannot_be_read_is_the_callers_error(ask: Ask, wire: R
         await ask("POST", body=pieces())
     assert await comes_true(lambda: wire.open_connections == 0)
     assert wire.requests == []
+
+
+@only_lean
+async def test_a_body_that_is_cancelled_ends_the_request(ask: Ask, wire: RawUpstream) -> None:
+    """By whoever feeds it: nobody waits for the rest."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"x"
+        raise asyncio.CancelledError
+
+    with pytest.raises(httpx.ReadError):
+        await asyncio.wait_for(ask("POST", body=pieces()), 5)
+    assert wire.requests == []
+
+
+@only_lean
+async def test_bytes_that_still_leave_are_no_silence(ask: Ask) -> None:
+    """A large body to a slow reader takes longer than the longest silence."""
+    body = b"x" * 12_000_000
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        left = len(body)
+        while left:
+            left -= len(await reader.read(500_000))
+            await asyncio.sleep(0.05)
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=250_000)
+    ask.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    ask.read_s = ask.write_s = 0.5
+    before = time.monotonic()
+    assert (await ask.whole("POST", body=body))[0] == 204
+    assert time.monotonic() - before > 1
+    await ask.transport.aclose()
+    server.close()
+    await server.wait_closed()
 
 
 @only_lean

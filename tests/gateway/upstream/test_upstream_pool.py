@@ -116,7 +116,7 @@ async def test_who_waits_gets_the_place_of_a_lost_connection(
     """A connection that ends makes room for a new one."""
     gate = Gate(wire)
     tasks = [asyncio.create_task(ask_lean.whole()) for _ in range(5)]
-    assert await comes_true(lambda: lean.waiting == 2)
+    assert await comes_true(lambda: lean.waiting == 2 and len(wire.requests) == 3)
     for task in tasks[:3]:
         task.cancel()
     gate.open(5)

@@ -182,6 +182,36 @@ async def wire_port() -> AsyncIterator[int]:
     await server.wait_closed()
 
 
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_an_upstream_that_never_shakes_hands_costs_nothing(cancelled: bool) -> None:
+    """The time to connect covers the handshake, and the socket is closed at once."""
+    left = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(10_000):
+            pass
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with LeanTransport() as lean:
+        ask = Ask(lean, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        if cancelled:
+            task = asyncio.create_task(ask())
+            await asyncio.sleep(0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            ask.connect_s = 0.2
+            with pytest.raises(httpx.ConnectTimeout):
+                await ask()
+        await asyncio.wait_for(left.wait(), 5)
+        assert (lean.open, lean.waiting) == (0, 0)
+    server.close()
+    await server.wait_closed()
+
+
 async def test_large_bodies_pass_both_ways_over_tls(certify: Certify) -> None:
     """Held back and gone on with, as without TLS."""
     certificate = certify("IP:127.0.0.1")
