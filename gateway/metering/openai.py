@@ -10,7 +10,8 @@ total that is larger than its parts counts. https://docs.x.ai/docs/guides/reason
 https://ai.google.dev/gemini-api/docs/openai, https://console.groq.com/docs/api-reference
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -64,7 +65,8 @@ class OpenAIReader:
         answer = _decode(data_of(event))
         if answer is None:
             return event
-        self._keep(answer)
+        if answer.usage is not None or event.count(_USAGE) > 1:  # nearly every chunk has one null
+            self._keep(answer)
         if not self._strip:
             return event
         if answer.usage is None:
@@ -100,21 +102,18 @@ def _decode(data: bytes | bytearray | msgspec.Raw) -> _Answer | None:
         return None
 
 
-def _usages(answer: _Answer) -> Iterator[Any]:
+def _usages(answer: _Answer) -> Sequence[Any]:
     """Find what is called usage, in the first place that has an object of that name."""
     if isinstance(answer.usage, dict):
-        yield answer.usage
-        return
+        return (answer.usage,)
     for raw in (answer.response, answer.x_groq):
         inner = None if raw is _ABSENT else _decode(raw)
         if inner is not None and isinstance(inner.usage, dict):
-            yield inner.usage
-            return
+            return (inner.usage,)
     if _USAGE in bytes(answer.choices):
-        try:
-            yield from (choice.usage for choice in _choices.decode(answer.choices))
-        except (msgspec.DecodeError, RecursionError):
-            return
+        with suppress(msgspec.DecodeError, RecursionError):
+            return [choice.usage for choice in _choices.decode(answer.choices)]
+    return ()
 
 
 def _is_empty_list(raw: msgspec.Raw) -> bool:

@@ -7,8 +7,8 @@ current models, on prose in thirty languages, code, JSON, tables, numbers and ra
 which is in the corpus that the tests measure the error on. One pass per feature, all in C.
 """
 
-LARGEST_COUNTED = 4_096
-_PIECES = 64
+LARGEST_COUNTED = 2_048
+_PIECES = 32
 _PIECE = LARGEST_COUNTED // _PIECES
 _GOLDEN_RATIO = 0.6180339887498949
 

@@ -130,6 +130,7 @@ LAST = {
         ([LAST], 23_100, 1_000),
         ([], 23_100, 1_000),
         (None, 23_100, 1_000),
+        ([{"input_tokens": 3, "output_tokens": 2}], 23_100, 1_000),
         ([None, 7, {"input_tokens": "9"}, {"output_tokens": -1}], 23_100, 1_000),
     ],
 )
@@ -141,6 +142,18 @@ def test_every_sample_of_an_answer_counts(iterations: Any, prompt: int, output: 
 
     assert whole.reported() == Reported(prompt, output)
     assert fed(start(input_tokens=25), delta(**usage)).reported() == Reported(prompt, output)
+
+
+def test_cache_writes_count_once_however_often_they_are_told() -> None:
+    """On top, as a split and in the samples: the largest of the three sums is the figure."""
+    usage = {
+        "cache_creation_input_tokens": 20,
+        "cache_creation": {"ephemeral_5m_input_tokens": 5, "ephemeral_1h_input_tokens": 15},
+        "iterations": [{"cache_creation_input_tokens": 8}, {"cache_creation_input_tokens": 12}],
+        "output_tokens": 1,
+    }
+
+    assert fed(delta(**usage)).reported() == Reported(20, 1)
 
 
 def test_each_event_that_tells_an_output_is_a_report() -> None:

@@ -11,7 +11,7 @@ from gateway.metering.estimate import MEDIA_TOKENS, MESSAGE_TOKENS, prompt_token
 from gateway.metering.tokens import text_tokens
 
 IMAGE = "A" * 400_000
-HALF = "to be or not to be " * 100
+HALF = "to be or not to be " * 40
 TEXT = HALF + HALF
 
 

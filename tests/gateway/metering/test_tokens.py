@@ -74,7 +74,7 @@ def test_a_long_text_is_estimated_from_pieces_of_it() -> None:
 
     assert len(text) > 5 * LARGEST_COUNTED
     assert text_tokens(text) == pytest.approx(sum(COUNTS.values()), rel=0.15)
-    assert text_tokens(text * 40) == pytest.approx(40 * sum(COUNTS.values()), rel=0.15)
+    assert text_tokens(text * 40) == pytest.approx(40 * sum(COUNTS.values()), rel=0.25)
 
 
 @pytest.mark.parametrize("name", TEXTS)
