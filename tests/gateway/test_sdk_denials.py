@@ -11,7 +11,6 @@ import openai
 import pytest
 from gateway_stack import Agent, Stack, StartGateway, Tenant
 from raw_calls import obeys, provision
-from raw_upstream import RawUpstream
 from sdks import CLAUDE, MESSAGES, MODEL, anthropic_at, chat, messages, openai_at
 from servers import RedisServer, eventually
 
@@ -151,19 +150,3 @@ def test_a_bad_key_raises_the_sdks_own_error(stack: Stack) -> None:
         pytest.raises(anthropic.AuthenticationError, match="ibex_agt_"),
     ):
         messages(claude)
-
-
-def test_a_mid_stream_failure_is_an_error(stack: Stack, raw: RawUpstream) -> None:
-    """A stream that breaks off raises; it does not look like a short answer."""
-    tenant = provision(stack)
-
-    def script(peer: Any) -> None:
-        peer.start_stream()
-        peer.chunk(b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n')
-        peer.close()
-
-    raw.script = script
-    with openai_at(stack, tenant.agent, "raw", max_retries=0) as client:
-        stream = client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
-        with stream, pytest.raises(openai.APIConnectionError):
-            list(stream)
