@@ -146,11 +146,6 @@ class RawClient:
         """What is left of a chunked answer, up to its end."""
         return b"".join(iter(self.chunk, b""))  # type: ignore[arg-type]
 
-    def arrivals(self, count: int) -> list[tuple[float, bytes]]:
-        """The next chunks, each with the moment at which it came (monotonic seconds)."""
-        pieces = (self.chunk() or b"" for _ in range(count))
-        return [(time.monotonic(), piece) for piece in pieces]
-
     def read_to_the_end(self) -> bytes:
         """Whatever comes until the other side ends the connection."""
         while self._more():

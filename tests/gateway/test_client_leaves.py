@@ -123,6 +123,25 @@ def test_leaving_before_the_answer_to_an_upload_is_free(stack: Stack, raw: RawUp
     assert settled(stack, tenant, 0)
 
 
+def test_leaving_an_upload_that_nobody_takes_is_noticed(stack: Stack, raw: RawUpstream) -> None:
+    """Nothing is read of such a client: the upstream's silence ends it, and nothing is charged."""
+    tenant = provision(stack)
+    over = threading.Event()
+
+    def take_nothing(_peer: Peer) -> None:
+        over.wait(15)
+
+    raw.early = take_nothing
+    data = request("POST", "/raw/v1/files", fields(tenant.agent), b"x" * 19_000_000)
+    with RawClient(stack.gateway.port, timeout_s=1) as client, pytest.raises(TimeoutError):
+        client.send(data)
+    try:
+        assert eventually(lambda: stack.gateway.readyz()["open_requests"] == 0, 12)
+    finally:
+        over.set()
+    assert Counters(stack, tenant).settled(0)
+
+
 def test_leaving_within_a_document_charges_an_estimate(stack: Stack, raw: RawUpstream) -> None:
     """Half a JSON answer reports nothing: the prompt, and the text that was seen, are estimated."""
     tenant = provision(stack)
