@@ -166,5 +166,4 @@ class StrictProtocol(HttpProtocol):
                 await self._can_write.wait()
         except TimeoutError:
             log.warning("a client does not read its answer: connection closed")
-            self.abort()  # type: ignore[no-untyped-call]
             raise RequestCancelled from None
