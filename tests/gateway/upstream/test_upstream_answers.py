@@ -75,6 +75,20 @@ async def test_a_body_ends_where_its_framing_says(
     assert wire.connections == (3 if framing in ("close", "old") else 1)
 
 
+@only_lean
+async def test_chunks_of_an_old_server_are_its_connections_last(
+    ask: Ask, wire: RawUpstream
+) -> None:
+    """HTTP/1.0 knows no chunks, whatever it says about keeping alive (RFC 9112 section 6.1)."""
+    wire.script = sending(
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n\r\n",
+    )
+    for _ in range(2):
+        assert (await ask.whole())[2] == b"hello"
+    assert wire.connections == 2
+
+
 BODILESS = [
     ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
     ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),

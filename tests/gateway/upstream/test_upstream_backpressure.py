@@ -116,3 +116,34 @@ async def test_an_answer_held_back_beside_its_upload_is_no_silence(ask: Ask) -> 
     await ask.transport.aclose()
     server.close()
     await server.wait_closed()
+
+
+@only_lean
+async def test_an_upstream_that_waits_for_the_upload_is_not_silent(ask: Ask) -> None:
+    """Also after its answer was held back for a while."""
+    go_on = asyncio.Event()
+    body = PIECE * PIECES
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"first"
+        await go_on.wait()
+        yield b"last"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"first")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(body) + 1) + body)
+        await reader.readuntil(b"last")
+        writer.write(b"!")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    ask.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    ask.read_s = 0.3
+    reading = asyncio.create_task(body_of(await ask("POST", body=pieces())))
+    await asyncio.sleep(1)
+    go_on.set()
+    assert len(await reading) == len(body) + 1
+    await ask.transport.aclose()
+    server.close()
+    await server.wait_closed()

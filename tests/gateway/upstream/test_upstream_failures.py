@@ -214,9 +214,11 @@ async def test_a_body_that_is_cancelled_ends_the_request(ask: Ask, wire: RawUpst
 
 
 @only_lean
-async def test_bytes_that_still_leave_are_no_silence(ask: Ask) -> None:
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_bytes_that_still_leave_are_no_silence(ask: Ask, streamed: bool) -> None:
     """A large body to a slow reader takes longer than the longest silence."""
     body = b"x" * 12_000_000
+    headers = [(b"content-length", b"%d" % len(body))]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -232,7 +234,7 @@ async def test_bytes_that_still_leave_are_no_silence(ask: Ask) -> None:
     ask.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     ask.read_s = ask.write_s = 0.5
     before = time.monotonic()
-    assert (await ask.whole("POST", body=body))[0] == 204
+    assert (await ask.whole("POST", b"/", headers, [body] if streamed else body))[0] == 204
     assert time.monotonic() - before > 1
     await ask.transport.aclose()
     server.close()

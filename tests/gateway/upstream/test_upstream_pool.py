@@ -142,6 +142,37 @@ async def test_who_stopped_waiting_takes_nothing(
     assert lean.waiting == 0
 
 
+async def test_who_waits_gets_no_connection_that_the_upstream_has_closed(wire: RawUpstream) -> None:
+    """It is handed on with its end unseen: a new one is opened in its place."""
+
+    def script(peer: Peer) -> None:
+        peer.json()
+        peer.close()
+
+    wire.script = script
+    async with LeanTransport(TLS, PoolLimits(connections=1)) as lean:
+        ask = Ask(lean, wire.url)
+        tasks = [asyncio.create_task(ask.whole("POST", body=b"x")) for _ in range(3)]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop sees answer and end together, at the most
+        assert [task.result()[0] for task in tasks] == [200, 200, 200]
+        assert lean.opened == 3
+
+
+async def test_a_connection_that_stands_after_the_end_is_closed(
+    lean: LeanTransport, ask_lean: Ask, wire: RawUpstream
+) -> None:
+    """It was being opened when the transport was closed."""
+    task = asyncio.create_task(ask_lean())
+    await asyncio.sleep(0)
+    assert (lean.open, lean.opened) == (1, 0)
+    await lean.aclose()
+    with pytest.raises(httpx.ConnectError):
+        await task
+    assert (lean.open, wire.requests) == (0, [])
+
+
 async def test_waiting_for_a_connection_has_an_end(
     lean: LeanTransport, ask_lean: Ask, wire: RawUpstream
 ) -> None:
