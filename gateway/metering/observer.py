@@ -107,7 +107,7 @@ def observe(
     injected = prepared is not None and prepared.injected
     codings = codings_of(content_encoding)
     source = _source(
-        _reader(prepared.dialect if prepared else dialect, strip=injected and not codings),
+        _reader(prepared.dialect if prepared else dialect, strip=injected),
         content_type.partition(";")[0].strip().lower(),
         is_metered=prepared is not None,
         is_readable=are_readable(codings),

@@ -59,15 +59,15 @@ def _decode(data: bytes | bytearray) -> dict[str, Any]:
 
 
 def _text(parts: list[Any]) -> str:
-    """All strings inside, in their order, without a word between them."""
+    """All strings inside, in any order, joined: an answer's text may be cut anywhere."""
     found: list[str] = []
-    pending = parts[::-1]
+    pending = parts
     while pending:
         value = pending.pop()
         if isinstance(value, str):
             found.append(value)
         elif isinstance(value, list):
-            pending.extend(reversed(value))
+            pending.extend(value)
         elif isinstance(value, dict):
-            pending.extend(v for name, v in reversed(value.items()) if name not in _NO_TEXT)
+            pending.extend(v for name, v in value.items() if name not in _NO_TEXT)
     return "".join(found)

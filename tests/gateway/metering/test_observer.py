@@ -167,6 +167,7 @@ def giant(body: bytes) -> Observer:
     "end",
     [
         b'"usage":%s}' % json.dumps(USAGE).encode(),
+        b'"x":{"usage":{"total_tokens":7}},"usage":%s}' % json.dumps(USAGE).encode(),
         b'"usage" : %s , "model": "x", "service_tier": {"a": 1} }' % json.dumps(USAGE).encode(),
     ],
 )
