@@ -17,12 +17,15 @@ from db.rows import Target, Via
 from graphql_api import access, inputs, translation
 from graphql_api.errors import LimiterError
 from graphql_api.model import (
+    AgentRow,
     AgentView,
     Changed,
     IssuedKeyView,
     KeyView,
+    OrganizationRow,
     OrganizationView,
     Page,
+    Ranked,
     RateLimitChangeView,
     RateLimits,
     UsagePoint,
@@ -170,6 +173,22 @@ class Management:
         first, cursor = inputs.first(first), inputs.id_cursor(after)
         rows = await self._repository.keys_page(org_id, cursor, first + 1)
         return translation.page(rows, first, translation.key)
+
+    async def ranked_organizations(
+        self, viewer: Viewer, *, page: int = 1, size: int = DEFAULT_PAGE
+    ) -> Ranked[OrganizationRow]:
+        """Return the organizations that the viewer sees, the highest pressure first."""
+        raise NotImplementedError
+
+    async def ranked_agents(
+        self, viewer: Viewer, organization_id: str, *, page: int = 1, size: int = DEFAULT_PAGE
+    ) -> Ranked[AgentRow]:
+        """Return the agents of an organization, the highest pressure first."""
+        raise NotImplementedError
+
+    async def agent_keys(self, viewer: Viewer, agent_id: str) -> tuple[KeyView, ...]:
+        """Return the keys of an agent, revoked ones too, the oldest first."""
+        raise NotImplementedError
 
     async def create_organization(self, viewer: Viewer, name: str) -> OrganizationView:
         access.require_platform(viewer, "create organizations")

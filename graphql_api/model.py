@@ -35,6 +35,18 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: str | None
 
 
+class Ranked(msgspec.Struct, Generic[T], frozen=True):
+    """A page of a list that is ordered by live numbers, so that its parts move while it is read.
+
+    `page` counts from 1 to `pages`, of which there is always one. `total` counts the whole list.
+    """
+
+    items: tuple[T, ...]
+    total: int
+    page: int
+    pages: int
+
+
 class Overrides(msgspec.Struct, frozen=True):
     """What is set for this organization or agent itself; None is inherited."""
 
@@ -83,12 +95,17 @@ class DeniedCounts(msgspec.Struct, frozen=True):
 
 
 class UsagePoint(msgspec.Struct, frozen=True):
-    """One minute; `timestamp` is its beginning."""
+    """One minute; `timestamp` is its beginning.
+
+    `open` counts what was forwarded without a decision, because the limiter gave none: such
+    requests are not among `requests`, and nothing limited them.
+    """
 
     timestamp: datetime
     requests: int
     tokens: int
     denied: DeniedCounts
+    open: int = 0
 
 
 class OrganizationView(msgspec.Struct, frozen=True):
@@ -107,6 +124,27 @@ class AgentView(msgspec.Struct, frozen=True):
     organization_id: str
     name: str
     created_at: datetime
+
+
+class OrganizationRow(msgspec.Struct, frozen=True):
+    """An organization among others. `pressure`: see pressure.py; above 1 the use is over a limit.
+
+    `denied_last_hour` counts the last 60 minutes, the running one included.
+    """
+
+    organization: OrganizationView
+    limits: RateLimits
+    pressure: float
+    denied_last_hour: DeniedCounts
+
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """An agent among those of its organization. `usage` is its last 60 minutes, oldest first."""
+
+    agent: AgentView
+    limits: RateLimits
+    pressure: float
+    usage: tuple[UsagePoint, ...]
 
 
 class KeyView(msgspec.Struct, frozen=True):
