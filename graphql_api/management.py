@@ -25,6 +25,7 @@ from graphql_api.model import (
     OrganizationRow,
     OrganizationView,
     Page,
+    PlatformNumbers,
     Ranked,
     RateLimitChangeView,
     RateLimits,
@@ -76,6 +77,22 @@ class Management:
             )
             for row, numbers in zip(rows, await self._live.of(seen), strict=True)
         ]
+
+    async def limits_of(self, viewer: Viewer, targets: Sequence[Target]) -> list[RateLimits]:
+        """Return the limits without the live numbers, which are None: Redis is not asked."""
+        seen = [access.target(viewer, *target) for target in targets]
+        return [
+            translation.rate_limits(
+                row, None, self._defaults, global_is_visible=access.is_platform(viewer)
+            )
+            for row in await self._repository.limits_set(seen)
+        ]
+
+    async def platform_numbers(self, viewer: Viewer) -> PlatformNumbers:
+        """Return the platform's limit and live number, which platform operators are shown."""
+        access.require_platform(viewer, "see the numbers of the platform")
+        window = await self._live.platform()
+        return PlatformNumbers(self._defaults.global_rpm, window.used)
 
     async def update_rate_limits(
         self,

@@ -85,6 +85,13 @@ class RateLimits(msgspec.Struct, frozen=True):
     updated_by: str | None
 
 
+class PlatformNumbers(msgspec.Struct, frozen=True):
+    """The platform's own limit, and the requests of everybody in the trailing 60 s."""
+
+    requests_per_minute: int | None
+    current_minute_requests: int
+
+
 class DeniedCounts(msgspec.Struct, frozen=True):
     """Requests denied in a minute, by the level that denied them."""
 

@@ -54,6 +54,15 @@ class LiveNumbers:
         """What is used now by each (organization, agent or None), in their order; see `live`."""
         return await live(self._client, targets)
 
+    async def platform(self) -> Window:
+        """The requests of everybody in the trailing 60 s."""
+        with limiter_errors(may_have_run=False):
+            async with self._client.pipeline(transaction=True) as pipeline:
+                pipeline.time()
+                pipeline.hget(keys.GLOBAL_RING, "seconds")
+                time, packed = await pipeline.execute()
+        return _window(packed, milliseconds(time))
+
     async def last_hour(self, ring: str) -> tuple[Minute, ...]:
         """The 60 minutes of a ring, by its key (see keys.py), the oldest first."""
         return await last_hour(self._client, ring)
