@@ -19,7 +19,7 @@ from sanic.exceptions import NotFound as NoRoute
 from sanic.response import json, redirect
 
 from dashboard import rendering
-from dashboard.security import secured
+from dashboard.security import CrossSite, secured
 from graphql_api.errors import (
     BadInput,
     Conflict,
@@ -48,6 +48,7 @@ _NOTHING = Told(404, "Not found", "There is no such page, or your key does not s
 _KNOWN: tuple[tuple[type[Exception], Told], ...] = (
     (NotFound, _NOTHING),
     (NoRoute, _NOTHING),
+    (CrossSite, Told(403, "Not sent from this site")),
     (Forbidden, Told(403, "Not allowed with your key")),
     (BadInput, Told(400, "This cannot be used")),
     (Conflict, Told(409, "It was changed meanwhile")),

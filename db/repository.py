@@ -64,6 +64,10 @@ _OPERATOR_KEY = """
     SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
     FROM ibex_core.api_keys WHERE digest = $1 AND revoked_at IS NULL AND role <> 'agent'
 """
+_LIVE_OPERATOR_KEY = """
+    SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
+    FROM ibex_core.api_keys WHERE id = $1 AND revoked_at IS NULL AND role <> 'agent'
+"""
 _REVOKE_KEY = """
     UPDATE ibex_core.api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL
     RETURNING id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
@@ -132,6 +136,12 @@ class Repository:
         """Return the live operator's key with this SHA-256, None where there is none."""
         async with self._transaction() as connection:
             row = await connection.fetchrow(_OPERATOR_KEY, digest)
+        return row and ApiKey(**row)
+
+    async def live_operator_key(self, key_id: str) -> ApiKey | None:
+        """Return the operator's key with this id, None where there is none that is live."""
+        async with self._transaction() as connection:
+            row = await connection.fetchrow(_LIVE_OPERATOR_KEY, key_id)
         return row and ApiKey(**row)
 
     async def keys_page(self, org_id: str, after: str | None, first: int) -> list[ApiKey]:
