@@ -104,8 +104,8 @@ class DeniedCounts(msgspec.Struct, frozen=True):
 class UsagePoint(msgspec.Struct, frozen=True):
     """One minute; `timestamp` is its beginning.
 
-    `open` counts what was forwarded without a decision, because the limiter gave none: such
-    requests are not among `requests`, and nothing limited them.
+    `open` counts what was forwarded without a decision, because the limiter gave none in time. It
+    is not among `requests`, unless the decision came late.
     """
 
     timestamp: datetime

@@ -121,6 +121,7 @@ def usage_point(minute: Minute) -> UsagePoint:
             platform=denied.get("global", 0),
             tokens=denied.get("tokens", 0),
         ),
+        open=minute.open,
     )
 
 

@@ -21,20 +21,24 @@ _UNSIGNED = {4: "I", 8: "Q"}
 class Minute(msgspec.Struct, frozen=True):
     """One minute of a ring, `minute` counted from the Unix epoch.
 
-    `denied` has a count for each level that denied in that minute.
+    `denied` has a count for each level that denied in that minute. `open` counts what a gateway
+    forwarded without waiting for a decision any longer, or without asking for one. It is not among
+    `requests`, unless the decision came late.
     """
 
     minute: int
     requests: int
     tokens: int
     denied: Mapping[str, int]
+    open: int = 0
 
 
 async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
     """The 60 minutes that end with the running one, the oldest first, in one round trip.
 
-    A minute in which nothing happened is zero. Denials come a few seconds late, because gateways
-    gather them. Raises LimiterUnavailableError or LimiterBrokenError.
+    A minute in which nothing happened is zero. Denials and open requests come a few seconds late,
+    because gateways gather them; those of an outage come when it is over. Raises
+    LimiterUnavailableError or LimiterBrokenError.
     """
     with limiter_errors(may_have_run=False):
         async with client.pipeline(transaction=True) as pipeline:
@@ -55,6 +59,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
     denied = {
         level: _series(fields.get(b"denied:" + level.encode()), 4) for level in LEVELS if level
     }
+    opened = _series(fields.get(b"open"), 4)
     last = max(now_s, base_s if base_s - now_s <= STEP_BACK_S else 0) // 60
     return tuple(
         Minute(
@@ -62,6 +67,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
             requests[minute],
             tokens[minute],
             {level: series[minute] for level, series in denied.items() if series[minute]},
+            opened[minute],
         )
         for minute in range(last - MINUTES + 1, last + 1)
     )
