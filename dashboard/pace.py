@@ -40,14 +40,22 @@ class TooManyAttempts(Exception):  # noqa: N818 - the name says what happened
 class Pace:
     """The attempts of all workers; of this one alone while Redis cannot be asked."""
 
-    def __init__(self, store: SessionStore, delays_s: Sequence[float] = DELAYS_S) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        *,
+        trusted_proxies: int = 0,
+        delays_s: Sequence[float] = DELAYS_S,
+    ) -> None:
         self._store = store
+        self._trusted_proxies = trusted_proxies
         self._delays_s = delays_s
         self._own: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._waiting: Counter[str] = Counter()
 
-    async def attempt(self, client: str) -> None:
+    async def attempt(self, request: Request) -> None:
         """Count an attempt and wait as long as it has to. Raises TooManyAttempts."""
+        client = client_of(request, self._trusted_proxies)
         before = max(0, await self._add(client, 1) - 1)
         delay_s = self._delays_s[min(before, len(self._delays_s) - 1)]
         if not delay_s:
@@ -62,9 +70,9 @@ class Pace:
             if not self._waiting[client]:
                 del self._waiting[client]
 
-    async def take_back(self, client: str) -> None:
-        """An attempt was none: its key was correct, or could not be looked up."""
-        await self._add(client, -1)
+    async def take_back(self, request: Request) -> None:
+        """The attempt was none: its key was correct, or could not be looked up."""
+        await self._add(client_of(request, self._trusted_proxies), -1)
 
     async def _add(self, client: str, count: int) -> int:
         try:
