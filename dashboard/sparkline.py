@@ -1,0 +1,80 @@
+"""The last hour as a picture the size of a word."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from dashboard.formatting import grouped
+from graphql_api.model import UsagePoint
+
+HEIGHT = 20
+"""In units of the picture; its width is one unit for each minute."""
+
+
+def sparkline(points: Sequence[UsagePoint], limit: int | None) -> Markup:
+    """Requests per minute as inline SVG: admitted solid, with denied on top of them, the limit
+    dashed, and grey where the limiter was open. Its label says the same in words.
+    """
+    admitted = [point.requests for point in points]
+    asked = [point.requests + _denied(point) for point in points]
+    most = max([*asked, limit or 0, 1])
+
+    parts = [
+        f'<path fill="#D55E00" d="{_steps(asked, most)}"/>' if asked != admitted else "",
+        f'<path fill="#0072B2" d="{_steps(admitted, most)}"/>' if any(admitted) else "",
+        _open(points),
+        _limit(limit, most, len(points)),
+    ]
+    return Markup(  # noqa: S704 - numbers and words of ours
+        f'<svg class="sparkline" viewBox="0 0 {max(len(points), 1)} {HEIGHT}"'
+        f' preserveAspectRatio="none" width="120" height="24" role="img"'
+        f' aria-label="{_words(points, limit)}">{"".join(parts)}</svg>'
+    )
+
+
+def _denied(point: UsagePoint) -> int:
+    denied = point.denied
+    return denied.agent + denied.org + denied.platform + denied.tokens
+
+
+def _steps(counts: Sequence[int], most: int) -> str:
+    """The outline of bars side by side, down to the ground. What is not zero can be seen."""
+    path, before = f"M0 {HEIGHT}", 0
+    for place, count in enumerate([*counts, 0]):
+        height = max(round(count * HEIGHT / most), min(count, 1))
+        if height != before:
+            path += f"H{place}V{HEIGHT - height}"
+            before = height
+    return path + "Z"
+
+
+def _open(points: Sequence[UsagePoint]) -> str:
+    bands = "".join(
+        f"M{place} 0h1v{HEIGHT}h-1z" for place, point in enumerate(points) if point.open
+    )
+    return f'<path fill="#808080" fill-opacity=".5" d="{bands}"/>' if bands else ""
+
+
+def _limit(limit: int | None, most: int, width: int) -> str:
+    if limit is None:
+        return ""
+    y = HEIGHT - round(limit * HEIGHT / most)
+    return (
+        f'<path stroke="currentColor" stroke-dasharray="3 2" vector-effect="non-scaling-stroke"'
+        f' d="M0 {y}H{width}"/>'
+    )
+
+
+def _words(points: Sequence[UsagePoint], limit: int | None) -> str:
+    admitted = sum(point.requests for point in points)
+    denied = sum(map(_denied, points))
+    undecided = sum(point.open for point in points)
+    most = max((point.requests for point in points), default=0)
+    said = [
+        f"Last {len(points)} minutes: {grouped(admitted)} admitted",
+        f"at most {grouped(most)} in a minute",
+        f"{grouped(denied)} denied" if denied else "",
+        f"{grouped(undecided)} forwarded undecided" if undecided else "",
+        "no limit" if limit is None else f"limit {grouped(limit)}",
+    ]
+    return "; ".join(filter(None, said))
