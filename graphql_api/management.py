@@ -32,6 +32,7 @@ from graphql_api.model import (
     UsagePoint,
     Viewer,
 )
+from graphql_api.ranking import Ranking
 from graphql_api.service import Service
 from lua import keys
 from lua.usage import Live, LiveNumbers
@@ -53,6 +54,7 @@ class Management:
         self._live = live
         self._service = Service(repository, publish)
         self._defaults = defaults
+        self._ranking = Ranking(repository, live, defaults, self.rate_limits_of)
 
     async def rate_limits(
         self, viewer: Viewer, organization_id: str, agent_id: str | None = None
@@ -194,18 +196,27 @@ class Management:
     async def ranked_organizations(
         self, viewer: Viewer, *, page: int = 1, size: int = DEFAULT_PAGE
     ) -> Ranked[OrganizationRow]:
-        """Return the organizations that the viewer sees, the highest pressure first."""
-        raise NotImplementedError
+        """Return the organizations that the viewer sees, the highest pressure first.
+
+        Those of equal pressure are in the order of their requests now, then of their names. A page
+        past the last one is the last one.
+        """
+        page, size = inputs.page(page), inputs.size(size)
+        return await self._ranking.organizations(viewer, access.scope(viewer), page, size)
 
     async def ranked_agents(
         self, viewer: Viewer, organization_id: str, *, page: int = 1, size: int = DEFAULT_PAGE
     ) -> Ranked[AgentRow]:
-        """Return the agents of an organization, the highest pressure first."""
-        raise NotImplementedError
+        """Return the agents of an organization in the same order."""
+        org_id = access.organization(viewer, organization_id)
+        page, size = inputs.page(page), inputs.size(size)
+        return await self._ranking.agents(viewer, org_id, page, size)
 
     async def agent_keys(self, viewer: Viewer, agent_id: str) -> tuple[KeyView, ...]:
         """Return the keys of an agent, revoked ones too, the oldest first."""
-        raise NotImplementedError
+        id_ = inputs.uuid("agent_id", agent_id)
+        rows = await self._repository.agent_keys(id_, access.scope(viewer))
+        return tuple(map(translation.key, rows))
 
     async def create_organization(self, viewer: Viewer, name: str) -> OrganizationView:
         access.require_platform(viewer, "create organizations")

@@ -68,6 +68,7 @@ def limit_change(row: LimitChange) -> RateLimitChangeView:
         field=row.field,
         old=row.old,
         new=row.new,
+        agent_name=row.agent_name,
     )
 
 
@@ -122,6 +123,16 @@ def usage_point(minute: Minute) -> UsagePoint:
             tokens=denied.get("tokens", 0),
         ),
         open=minute.open,
+    )
+
+
+def denied_in(points: Sequence[UsagePoint]) -> DeniedCounts:
+    """Add up what was denied in all of them."""
+    return DeniedCounts(
+        agent=sum(point.denied.agent for point in points),
+        org=sum(point.denied.org for point in points),
+        platform=sum(point.denied.platform for point in points),
+        tokens=sum(point.denied.tokens for point in points),
     )
 
 

@@ -1,9 +1,10 @@
 """The last 60 minutes of a ring, from the series that the scripts keep in it (see series.lua)."""
 
+import asyncio
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from redis.asyncio import Redis
@@ -34,7 +35,13 @@ class Minute(msgspec.Struct, frozen=True):
 
 
 async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
-    """The 60 minutes that end with the running one, the oldest first, in one round trip.
+    """The 60 minutes that end with the running one, the oldest first; see `last_hours`."""
+    (minutes,) = await last_hours(client, [ring])
+    return minutes
+
+
+async def last_hours(client: Redis, rings: Sequence[str]) -> list[tuple[Minute, ...]]:
+    """Those of each ring, in their order, in one round trip.
 
     A minute in which nothing happened is zero. Denials and open requests come a few seconds late,
     because gateways gather them; those of an outage come when it is over. Raises
@@ -43,9 +50,15 @@ async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
     with limiter_errors(may_have_run=False):
         async with client.pipeline(transaction=True) as pipeline:
             pipeline.time()
-            pipeline.hgetall(ring)
-            time, fields = await pipeline.execute()
-    return _minutes(fields, milliseconds(time) // 1000)
+            for ring in rings:
+                pipeline.hgetall(ring)
+            time, *found = await pipeline.execute()
+    now_s = milliseconds(time) // 1000
+    hours = []
+    for fields in found:
+        hours.append(_minutes(fields, now_s))
+        await asyncio.sleep(0)  # each takes a fraction of a millisecond; traffic goes on between
+    return hours
 
 
 def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:

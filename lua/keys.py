@@ -25,6 +25,11 @@ def org_ring(org_id: str) -> str:
     return f"ratelimit:{org_id}:minute"
 
 
+def ring(org_id: str, agent_id: str | None) -> str:
+    """Hash: the agent's where one is given, else the organization's."""
+    return org_ring(org_id) if agent_id is None else agent_ring(org_id, agent_id)
+
+
 def month_tokens(org_id: str) -> str:
     """Hash: per UTC month, `2026-11` = tokens used, `2026-11:held` = tokens reserved."""
     return f"ratelimit:{org_id}:month_tokens"
