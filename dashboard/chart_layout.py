@@ -11,7 +11,6 @@ Json = dict[str, Any]
 HEIGHT_PX = 320
 NAME_CHARACTERS = 24  # what a narrow screen has room for
 STEPS = 4  # how many lines across the chart, about
-HEADROOM = 1.2  # for the limit's label
 ABBREVIATED_FROM = 10_000
 
 
@@ -24,7 +23,7 @@ class Scale(NamedTuple):
 
 def scale(most: int) -> Scale:
     """A scale that has room for `most` and a label above it; steps are 1, 2 or 5, and zeros."""
-    top = max(1, -int(-most * HEADROOM // 1))
+    top = most * 6 // 5 + 1
     magnitude = 10 ** (len(str(top // STEPS or 1)) - 1)
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude * STEPS >= top)
     return Scale(top, step)

@@ -1,0 +1,87 @@
+"""The last hour the size of a word."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from hours import hour, minute, quiet
+
+from dashboard.sparkline import sparkline
+from graphql_api.model import DeniedCounts, UsagePoint
+
+SOME_DENIED = DeniedCounts(agent=2, tokens=1)
+
+
+def drawn(points: tuple[UsagePoint, ...], limit: int | None) -> ET.Element:
+    """The picture, read as XML."""
+    return ET.fromstring(str(sparkline(points, limit)))
+
+
+def paths(picture: ET.Element) -> dict[str, str]:
+    """What is drawn, by its color."""
+    return {
+        path.get("fill") or f"line {path.get('stroke')}": path.get("d", "")
+        for path in picture.iter("path")
+    }
+
+
+def test_it_says_in_words_what_it_shows() -> None:
+    """Its label has the sums, the highest minute and the limit."""
+    points = hour(
+        lambda place: minute(
+            100 if place == 3 else 20, 0, SOME_DENIED, undecided=4 if place == 9 else 0
+        )
+    )
+
+    assert drawn(points, 1000).get("role") == "img"
+    assert drawn(points, 1000).get("aria-label") == (
+        "Last 60 minutes: 1\u202f280 admitted; at most 100 in a minute; 180 denied;"
+        " 4 forwarded undecided; limit 1\u202f000"
+    )
+    assert drawn(quiet(), None).get("aria-label") == (
+        "Last 60 minutes: 0 admitted; at most 0 in a minute; no limit"
+    )
+
+
+def test_bars_have_the_heights_of_their_minutes() -> None:
+    """Twenty units high is the highest of use and limit; a single request is seen."""
+    points = hour(lambda place: minute({0: 50, 1: 25, 59: 1}.get(place, 0)))
+
+    assert paths(drawn(points, 100)) == {
+        "#0072B2": "M0 20H0V10H1V15H2V20H59V19H60V20Z",
+        "line currentColor": "M0 0H60",
+    }
+
+
+def test_denied_stands_on_top_of_admitted() -> None:
+    """Both are outlines from the ground; admitted is drawn over denied."""
+    points = hour(lambda place: minute(10 if place == 5 else 0, 0, SOME_DENIED))
+
+    assert paths(drawn(points, None)) == {
+        "#D55E00": "M0 20H0V15H5V0H6V15H60V20Z",
+        "#0072B2": "M0 20H5V5H6V20Z",
+    }
+
+
+def test_minutes_with_an_open_limiter_are_grey() -> None:
+    """They are marked over the whole height."""
+    points = hour(lambda place: minute(1, undecided=place == 7))
+
+    assert paths(drawn(points, None))["#808080"] == "M7 0h1v20h-1z"
+
+
+@pytest.mark.parametrize("limit", [None, 0, 60])
+@pytest.mark.parametrize("points", [(), quiet()], ids=["unknown", "quiet"])
+def test_nothing_to_draw_is_a_picture_too(
+    points: tuple[UsagePoint, ...], limit: int | None
+) -> None:
+    """No use is drawn where there was none."""
+    assert set(paths(drawn(points, limit))) <= {"line currentColor"}
+
+
+def test_it_needs_no_inline_style_and_little_room() -> None:
+    """The content security policy refuses the one, and fifty of them stand on a page."""
+    text = str(sparkline(hour(lambda place: minute(place, 0, SOME_DENIED)), 60))
+
+    assert not re.search(r"style|class=\"[^\"]*;", text)
+    assert len(text) < 1500
