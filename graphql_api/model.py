@@ -178,7 +178,7 @@ class IssuedKeyView(msgspec.Struct, frozen=True):
 
 
 class RateLimitChangeView(msgspec.Struct, frozen=True):
-    """One row of the audit. `old` and `new` None: inherited."""
+    """One row of the audit. `old` and `new` None: inherited. `agent_name` is the agent's of now."""
 
     id: str
     at: datetime
@@ -189,6 +189,7 @@ class RateLimitChangeView(msgspec.Struct, frozen=True):
     field: str
     old: int | None
     new: int | None
+    agent_name: str | None
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):
