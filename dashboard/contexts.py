@@ -217,6 +217,7 @@ class Organization:
     tokens_chart: Chart
     lines: tuple[Line, ...]
     pager: Pager
+    organization_id: str
     form: Form | None
     changes_url: str
 
@@ -235,23 +236,30 @@ class Agent:
     tokens_chart: Chart
     rules: tuple[Rule, ...]
     keys: tuple[KeyView, ...]
+    agent_id: str
     form: Form | None
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a limit. `name` is what was changed, `url` its page."""
+    """A change of a limit. `name` is whose limit it is, `url` its page, `field` which limit."""
 
     change: RateLimitChangeView
+    who: str
     name: str
     url: str
+    field: str
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Who changed which limits, the newest first. `next` is the URL of the older ones."""
+    """Who changed which limits of an organization and its agents, the newest first.
+
+    `first` is the URL of the newest, None where they are shown; `next` is that of the older ones.
+    """
 
     frame: Frame
+    name: str
     changes: tuple[Change, ...]
     first: str | None
     next: str | None

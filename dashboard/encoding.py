@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Literal
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 
 Encoding = Literal["br", "gzip", "identity"]
 

@@ -1,6 +1,9 @@
 """How numbers, limits and times are written on pages: one way for each."""
 
+import re
 from datetime import datetime
+
+_KEY = re.compile(r"key:([0-9a-f]{8})[0-9a-f-]*(?: (.*))?", re.DOTALL)
 
 NO_BREAK = "\u202f"
 """The narrow space between groups of digits; lines do not break there."""
@@ -41,3 +44,16 @@ def day_and_time(moment: datetime) -> str:
 def day(moment: datetime) -> str:
     """The date in UTC, such as 24 December."""
     return f"{moment.day} {moment:%B}"
+
+
+def overridden(number: int | None) -> str:
+    """Write what is set for somebody: None is inherited."""
+    return "inherited" if number is None else grouped(number)
+
+
+def author(actor: str) -> str:
+    """Write who made a change: a key by its name and the beginning of its id."""
+    found = _KEY.fullmatch(actor)
+    if found is None:
+        return actor
+    return f"{found[2]} (key {found[1]})" if found[2] else f"key {found[1]}"

@@ -1,33 +1,59 @@
 """The operators' pages, under /dashboard."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import NotFound as NoRoute
 
-from dashboard import static_files
+from dashboard import agent, changes, organization, overview, rendering, static_files
+from dashboard.composing import ROOT
 from dashboard.guard import guarded
+from dashboard.memory import Memory
+from dashboard.page import Visit, Visits
 from dashboard.parts import Parts
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
 App = Sanic[Any, Any]
+Page = Callable[..., Awaitable[HTTPResponse]]
 
 __all__ = ["Parts", "register"]
+
+_ORGANIZATION = f"{ROOT}/organizations/<organization_id:str>"
+_AGENT = f"{ROOT}/agents/<agent_id:str>"
+_READ, _SEND = ("GET", "HEAD"), ("POST",)
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_ROUTES: tuple[tuple[str, Page, tuple[str, ...]], ...] = (
+    (ROOT, overview.show, _READ),
+    (f"{ROOT}/live", overview.show_live, _READ),
+    (_ORGANIZATION, organization.show, _READ),
+    (f"{_ORGANIZATION}/live", organization.show_live, _READ),
+    (f"{_ORGANIZATION}/limits", organization.change_limits, _SEND),
+    (f"{_ORGANIZATION}/changes", changes.show, _READ),
+    (_AGENT, agent.show, _READ),
+    (f"{_AGENT}/live", agent.show_live, _READ),
+    (f"{_AGENT}/limits", agent.change_limits, _SEND),
+)
 
 
 def register(app: App, parts_of: Callable[[Request], Parts]) -> None:
     """Mount every page, what its script asks for, its forms, and the static files."""
-    del parts_of
+    visits = Visits(parts_of, Memory())
+
+    def route(page: Page) -> Callable[..., Any]:
+        async def handle(request: Request, **ids: str) -> HTTPResponse:
+            visit: Visit = await visits.of(request)
+            return rendering.compressed(request, await page(visit, **ids))
+
+        return guarded(handle)
+
+    for path, page, methods in _ROUTES:
+        name = f"{page.__module__}_{page.__name__}".replace(".", "_")
+        app.add_route(route(page), path, methods=methods, name=name, stream=True)
     static_files.register(app)
     app.add_route(
-        guarded(_nothing),
-        "/dashboard/<rest:path>",
-        methods=METHODS,
-        name="dashboard_nothing",
+        guarded(_nothing), f"{ROOT}/<rest:path>", methods=_METHODS, name="dashboard_nothing",
         stream=True,
-    )
+    )  # fmt: skip
 
 
 async def _nothing(_request: Request, **_path: str) -> HTTPResponse:
