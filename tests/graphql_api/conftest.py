@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from limited_traffic import Traffic
 from operators import World
 from rest_server import Rest, serving
 
