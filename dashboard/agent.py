@@ -16,7 +16,9 @@ from graphql_api.model import RateLimits
 FRAGMENTS = {
     "status": "_status",
     "cards": "_agent_cards",
+    "requests-words": "_requests_words",
     "requests-table": "_requests_table",
+    "tokens-words": "_tokens_words",
     "tokens-table": "_tokens_table",
 }
 

@@ -59,7 +59,7 @@ def requests_chart(usage: Usage, limit: int | None, name: str) -> Chart:
     """Requests per minute against their limit."""
     return Chart(
         "requests",
-        "Requests per minute",
+        "Requests",
         _requests_in_words(usage, limit),
         charts.requests_figure(usage, limit=limit, name=name),
         usage,
@@ -72,7 +72,7 @@ def tokens_chart(usage: Usage, name: str) -> Chart:
     most = max((point.tokens for point in usage), default=0)
     words = f"Last 60 minutes: {grouped(total)} tokens used; at most {grouped(most)} in a minute."
     figure = charts.tokens_figure(usage, name=name)
-    return Chart("tokens", "Tokens per minute", words if usage else _UNKNOWN, figure, usage)
+    return Chart("tokens", "Tokens", words if usage else _UNKNOWN, figure, usage)
 
 
 def organization_line(row: Row) -> Line:

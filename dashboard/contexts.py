@@ -45,7 +45,7 @@ class Frame:
     """What is around every page.
 
     `title` is the page's heading too. `viewer` None: nobody has signed in. `live` is where the
-    page's script asks for newer numbers, None for pages that stand. `refresh_s`: after so long
+    page's script asks for newer numbers, with the page's own query; None for pages that stand. `refresh_s`: after so long
     the browser asks for the page again.
     """
 

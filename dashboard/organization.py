@@ -19,7 +19,9 @@ FRAGMENTS = {
     "status": "_status",
     "cards": "_organization_cards",
     "agents": "_agents",
+    "requests-words": "_requests_words",
     "requests-table": "_requests_table",
+    "tokens-words": "_tokens_words",
     "tokens-table": "_tokens_table",
 }
 
@@ -63,7 +65,7 @@ async def _context(
             organization.name,
             viewer=visit.viewer,
             crumbs=crumbs(visit.viewer),
-            live=composing.paged(f"{url}/live", reading.agents.page),
+            live=f"{url}/live",
             notice=limits_change.notice(visit, limits),
         ),
         outage=composing.outage(recalled),

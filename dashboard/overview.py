@@ -17,6 +17,7 @@ FRAGMENTS = {
     "status": "_status",
     "cards": "_overview_cards",
     "organizations": "_organizations",
+    "requests-words": "_requests_words",
     "requests-table": "_requests_table",
 }
 
@@ -44,9 +45,7 @@ async def _context(visit: Visit) -> Overview:
     platform = reading.platform
     limit = platform.requests_per_minute if platform else None
     return Overview(
-        frame=Frame(
-            "Overview", viewer=visit.viewer, live=composing.paged(LIVE, reading.organizations.page)
-        ),
+        frame=Frame("Overview", viewer=visit.viewer, live=LIVE),
         outage=composing.outage(recalled),
         as_of=reading.as_of,
         requests=Meter(platform.current_minute_requests if platform else None, limit),
