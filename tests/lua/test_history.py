@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import pytest
 from charted import RINGS, record, shown
-from script_calls import START_MS, Ask, Scripts
+from running import Look
+from script_calls import ORG, START_MS, Ask, Scripts
 
 from lua import keys
 from lua.connection import RedisAddress, connect
 from lua.errors import LimiterBrokenError, LimiterUnavailableError
-from lua.history import MINUTES, last_hour
+from lua.history import MINUTES, last_hour, last_hours
 
 MINUTE_MS = 60_000
 LEVELS = ("agent", "org", "global", "tokens")
@@ -133,6 +134,24 @@ async def test_an_idle_ring_is_sixty_zeros_of_redis_time(redis_url: str) -> None
     assert minutes[-1].minute in (before // 60, after // 60)
     assert [b.minute - a.minute for a, b in pairwise(minutes)] == [1] * 59
     assert {(p.requests, p.tokens, len(p.denied), p.open) for p in minutes} == {(0, 0, 0, 0)}
+
+
+async def test_the_hours_of_many_rings_take_one_round_trip(redis_url: str, look: Look) -> None:
+    """In the order of the rings, all up to the same minute."""
+    scripts = Scripts(look.redis)
+    seconds, _ = look.redis.time()
+    scripts.now_ms = int(seconds) * 1000
+    scripts.admit(*[Ask(agent="a1")] * 2, Ask(agent="a2"))
+    rings = [keys.agent_ring(ORG, agent) for agent in ("a2", "idle", "a1")]
+    client = connect(RedisAddress(redis_url), timeout_s=2)
+    look.redis.config_resetstat()
+
+    hours = await last_hours(client, [*rings, keys.org_ring(ORG)])
+
+    assert [sum(point.requests for point in hour) for hour in hours] == [1, 0, 2, 3]
+    assert len({hour[-1].minute for hour in hours}) == 1
+    assert look.redis.info("commandstats")["cmdstat_exec"]["calls"] == 1
+    await client.aclose()
 
 
 async def test_errors_tell_an_outage_from_a_broken_key(redis_url: str) -> None:
