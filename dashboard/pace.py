@@ -55,7 +55,7 @@ class Pace:
 
     async def attempt(self, request: Request) -> None:
         """Count an attempt and wait as long as it has to. Raises TooManyAttempts."""
-        client = client_of(request, self._trusted_proxies)
+        client = self._client(request)
         before = max(0, await self._add(client, 1) - 1)
         delay_s = self._delays_s[min(before, len(self._delays_s) - 1)]
         if not delay_s:
@@ -72,7 +72,11 @@ class Pace:
 
     async def take_back(self, request: Request) -> None:
         """The attempt was none: its key was correct, or could not be looked up."""
-        await self._add(client_of(request, self._trusted_proxies), -1)
+        await self._add(self._client(request), -1)
+
+    def _client(self, request: Request) -> str:
+        forwarded = ",".join(request.headers.getall("x-forwarded-for", []))
+        return client_of(request.ip, forwarded, self._trusted_proxies)
 
     async def _add(self, client: str, count: int) -> int:
         try:
@@ -87,16 +91,16 @@ class Pace:
         return attempts
 
 
-def client_of(request: Request, trusted_proxies: int) -> str:
+def client_of(peer: str, forwarded_for: str, trusted_proxies: int) -> str:
     """Whose attempts count together: an IPv4 address, or an IPv6 site (a client has a /64).
 
     Behind proxies it is the address that the outermost of the trusted ones saw; what stands
     further left in X-Forwarded-For is the client's word.
     """
-    address = request.ip
+    address = peer
     if trusted_proxies:
-        fields = ",".join(request.headers.getall("x-forwarded-for", [])).split(",")
-        address = _without_port(fields[-trusted_proxies:][0].strip()) or address
+        seen = forwarded_for.split(",")[-trusted_proxies:]
+        address = _without_port(seen[0].strip()) or peer
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -63,6 +63,7 @@ class Door:
     url: str
     client: httpx.AsyncClient
     sessions: Sessions
+    pace: Pace
     gate: Gate
     clock: Clock
 
@@ -120,7 +121,7 @@ async def door(
         sanic_apps.serving(app) as url,
         httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client,
     ):
-        yield Door(world, url, client, sessions, gate, clock)
+        yield Door(world, url, client, sessions, pace, gate, clock)
     await redis.aclose()
 
 
