@@ -149,7 +149,9 @@ function replace(element, html) {
 }
 
 function show(news) {
-  asOf = new Date(news.as_of);
+  if (news.as_of) {
+    asOf = new Date(news.as_of);
+  }
   for (const element of document.querySelectorAll("[data-fragment]")) {
     const html = news.fragments[element.dataset.fragment];
     if (html !== undefined) {
