@@ -29,8 +29,8 @@ async def show(visit: Visit, organization_id: str) -> HTTPResponse:
         ),
         name=of_it.name,
         changes=tuple(_change(change, of_it) for change in found.items),
-        first=f"{url}/changes" if after else None,
-        next=f"{url}/changes?{urlencode({'after': found.next})}" if found.next else None,
+        newest=f"{url}/changes" if after else None,
+        older=f"{url}/changes?{urlencode({'after': found.next})}" if found.next else None,
     )
     return rendering.page("changes", context)
 

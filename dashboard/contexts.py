@@ -45,8 +45,8 @@ class Frame:
     """What is around every page.
 
     `title` is the page's heading too. `viewer` None: nobody has signed in. `live` is where the
-    page's script asks for newer numbers, with the page's own query; None for pages that stand. `refresh_s`: after so long
-    the browser asks for the page again.
+    page's script asks for newer numbers, with the page's own query; None for pages that stand.
+    `refresh_s`: after so long the browser asks for the page again.
     """
 
     title: str
@@ -255,14 +255,14 @@ class Change:
 class Changes:
     """Who changed which limits of an organization and its agents, the newest first.
 
-    `first` is the URL of the newest, None where they are shown; `next` is that of the older ones.
+    `newest` and `older` are URLs of other parts of the list; None: there is none.
     """
 
     frame: Frame
     name: str
     changes: tuple[Change, ...]
-    first: str | None
-    next: str | None
+    newest: str | None
+    older: str | None
 
 
 @dataclass(frozen=True, slots=True)
