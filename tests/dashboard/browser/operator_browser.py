@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from gateway_stack import Agent, Stack
+from gateway_stack import Agent, Stack, Tenant
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
 
 from db.api_keys import Role
+from graphql_api.service import Service
 
 FLAGS = (
     "--no-sandbox",
@@ -63,14 +64,27 @@ class Faults:
 
 
 class Office:
-    """A running gateway, an organization with two agents, and a key for each kind of operator."""
+    """A running gateway, an organization on it, and a key for each kind of operator."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, tenant: Tenant | None = None) -> None:
         self.stack = stack
-        self.tenant = stack.tenants.create(org_rpm=1000, agent_rpm=500, tokens=10**6, agents=2)
+        self.tenant = tenant or stack.tenants.create(
+            org_rpm=1000, agent_rpm=500, tokens=10**6, agents=2
+        )
         self.admin = self._key(Role.ADMIN)
         self.read_only = self._key(Role.READ_ONLY)
         self.platform = stack.tenants.run(lambda service: service.issue_platform_key()).value.key
+
+    def named(self, organization: str, agent: str) -> "Office":
+        """The same of an organization with these names."""
+
+        async def provision(service: Service) -> Tenant:
+            org_id = (await service.create_organization(organization)).id
+            agent_id = (await service.create_agent(org_id, agent)).value.id
+            key = (await service.issue_agent_key(agent_id)).value.key
+            return Tenant(org_id, (Agent(agent_id, key),))
+
+        return Office(self.stack, self.stack.tenants.run(provision))
 
     def _key(self, role: Role) -> str:
         tenants = self.stack.tenants
@@ -135,6 +149,12 @@ def drawn(page: Page, figure: str = "requests") -> dict[str, list[Any]]:
         figure,
     )
     return found
+
+
+def updated(page: Page, figure: str = "requests") -> dict[str, list[Any]]:
+    """The same with newer numbers."""
+    update(page)
+    return drawn(page, figure)
 
 
 def sign_in(page: Page, key: str) -> None:

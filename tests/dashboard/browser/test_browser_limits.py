@@ -1,7 +1,7 @@
 """An operator reads numbers and changes limits in a real browser, while an agent runs."""
 
 from conftest import Open
-from operator_browser import Faults, Office, drawn, requests_field, sign_in, update
+from operator_browser import Faults, Office, drawn, requests_field, sign_in, updated
 from playwright.sync_api import Page, expect
 from servers import eventually
 
@@ -46,11 +46,7 @@ def test_a_limit_set_on_the_page_stops_a_running_agent_and_the_chart_shows_it(
     assert denied == 3
     assert office.told(agent)["agent_requests_per_minute"] == 5
 
-    def is_drawn() -> bool:
-        update(page)
-        return sum(drawn(page).get("denied: agent", [])) >= denied
-
-    assert eventually(is_drawn, 15)
+    assert eventually(lambda: sum(updated(page).get("denied: agent", [])) >= denied, 15)
     expect(page.locator(".plot .legendtext", has_text="denied: agent")).to_be_visible()
     expect(page.locator(".plot .annotation-text", has_text="limit 5")).to_be_visible()
 
