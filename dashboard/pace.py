@@ -55,7 +55,7 @@ class Pace:
 
     async def attempt(self, request: Request) -> None:
         """Count an attempt and wait as long as it has to. Raises TooManyAttempts."""
-        client = self._client(request)
+        client = self.client(request)
         before = max(0, await self._add(client, 1) - 1)
         delay_s = self._delays_s[min(before, len(self._delays_s) - 1)]
         if not delay_s:
@@ -72,9 +72,10 @@ class Pace:
 
     async def take_back(self, request: Request) -> None:
         """The attempt was none: its key was correct, or could not be looked up."""
-        await self._add(self._client(request), -1)
+        await self._add(self.client(request), -1)
 
-    def _client(self, request: Request) -> str:
+    def client(self, request: Request) -> str:
+        """Return whose attempts it counts with; see `client_of`."""
         forwarded = ",".join(request.headers.getall("x-forwarded-for", []))
         return client_of(request.ip, forwarded, self._trusted_proxies)
 

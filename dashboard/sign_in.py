@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import structlog
 from sanic import HTTPResponse, Request, Sanic
 from sanic.response import redirect
 
@@ -17,6 +18,8 @@ from dashboard.guard import Handler, guarded
 from dashboard.pace import Pace, TooManyAttempts
 from dashboard.session import Sessions
 from graphql_api.errors import DatabaseUnavailable, LimiterError, Unauthenticated
+
+log = structlog.get_logger("ibex.dashboard")
 
 FIRST_PAGE = "/dashboard"
 SIGN_OUT = "/dashboard/sign-out"
@@ -90,6 +93,7 @@ async def _sign_in(request: Request, sessions: Sessions, pace: Pace) -> HTTPResp
         response.headers["Retry-After"] = str(error.retry_after_s)
         return response
     except Unauthenticated as error:
+        log.warning("sign-in refused", client=pace.client(request))
         return _refused(request, wanted, str(error))
     except (DatabaseUnavailable, LimiterError) as error:
         await pace.take_back(request)

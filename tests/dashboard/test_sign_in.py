@@ -196,7 +196,7 @@ async def test_only_forms_are_taken(entrance: Door, method: str) -> None:
 
 
 async def test_no_log_holds_a_key_or_a_session(entrance: Door) -> None:
-    """It says which key has signed in, by its id."""
+    """It says who was refused, and which key has signed in, by its id."""
     with structlog.testing.capture_logs() as logs:
         await entrance.sign_in(generate(Role.ADMIN))
         await entrance.sign_in()
@@ -204,7 +204,8 @@ async def test_no_log_holds_a_key_or_a_session(entrance: Door) -> None:
         token = str(entrance.token)
         await entrance.post(SIGN_OUT)
 
-    assert [line["event"] for line in logs] == ["operator signed in"]
+    assert [line["event"] for line in logs] == ["sign-in refused", "operator signed in"]
+    assert logs[0]["client"] == "127.0.0.1"
     assert entrance.world.ours.admin.key_id in str(logs)
     assert entrance.key() not in str(logs)
     assert token not in str(logs)
