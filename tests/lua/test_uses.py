@@ -13,7 +13,8 @@ from lua.errors import LimiterUnavailableError
 from lua.usage import LiveNumbers
 from lua.uses import AT_ONCE, Target, Use
 
-ORGS = (ORG, "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333")
+OTHER = "22222222-2222-4222-8222-222222222222"
+ORGS = (ORG, OTHER, "33333333-3333-4333-8333-333333333333")
 
 
 async def uses(url: str, targets: list[Target]) -> list[Use]:
@@ -81,11 +82,17 @@ async def test_what_is_not_the_limiters_own_counts_as_nothing(redis_url: str, lo
     look.redis.set(keys.agent_ring(ORG, "a1"), "mine")
     look.redis.hset(keys.agent_ring(ORG, "a2"), "seconds", "x" * 7)
     look.redis.set(keys.month_tokens(ORG), "mine")
+    scripts = Scripts(look.redis)
+    seconds, _ = look.redis.time()
+    scripts.now_ms = int(seconds) * 1000
+    scripts.admit_one(Ask(OTHER, "b1", needed=4))
     before = {key: look.redis.dump(key) for key in look.redis.scan_iter("*")}
 
-    found = await uses(redis_url, [(ORG, "a1"), (ORG, "a2"), (ORG, None)])
+    found = await uses(
+        redis_url, [(ORG, "a1"), (ORG, "a2"), (OTHER, "b1"), (ORG, None), (OTHER, None)]
+    )
 
-    assert found == [Use(0, 0)] * 3
+    assert found == [Use(0, 0), Use(0, 0), Use(1, 0), Use(0, 0), Use(1, 4)]
     assert {key: look.redis.dump(key) for key in look.redis.scan_iter("*")} == before
 
 
