@@ -121,7 +121,7 @@ async def test_who_is_asked_to_come_later_is_told_when(open_door: OpenDoor) -> N
     answer = await entrance.sign_in()
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
-    assert "too many sign-ins wait already: try again in 2 s" in answer.text
+    assert "Too many sign-ins wait already: try again in 2 s" in answer.text
     assert 'name="key"' in answer.text
 
 

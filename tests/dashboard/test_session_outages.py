@@ -53,7 +53,7 @@ async def test_redis_gone_signs_nobody_out(doomed: Door, doomed_redis: RedisServ
     assert await doomed.who("A" * 43) == UNKNOWN
     answer = await doomed.sign_in(doomed.key(Role.READ_ONLY))
     assert answer.status_code == 503
-    assert "sessions are kept in Redis, which does not answer" in answer.text
+    assert "Sessions are kept in Redis, which does not answer" in answer.text
     assert "set-cookie" not in answer.headers
 
     doomed_redis.start()
@@ -75,7 +75,7 @@ async def test_postgres_gone_signs_nobody_out_for_a_minute(
 
     answer = await doomed.sign_in()
     assert answer.status_code == 503
-    assert "the database does not answer" in answer.text
+    assert "The database does not answer" in answer.text
     doomed_postgres.start()
     assert await doomed.who() == admin
 
