@@ -9,9 +9,11 @@ import pytest
 from gateway_stack import Stack, StartGateway, Tenant
 from raw_calls import provision
 from raw_client import exchange, request
-from servers import RedisServer, eventually
+from servers import RedisServer, StartRedis, eventually
+from traffic import chat
 
 from db.api_keys import Role
+from gateway.breaker import FAILURES_TO_OPEN
 
 CERTAINLY_BOTH = 12
 """So many connections in a row reach each of two workers."""
@@ -127,6 +129,34 @@ def test_a_form_that_is_too_long_is_not_taken_in(stack: Stack) -> None:
 
     assert answer.status_code == 413
     assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_redis_gone_signs_nobody_out(start_redis: StartRedis, start_gateway: StartGateway) -> None:
+    """Pages go on, also when the gateway has given up asking; nobody new gets in meanwhile."""
+    doomed = start_redis()
+    stack = start_gateway(doomed)
+    tenant = provision(stack)
+    key = operators_key(stack, tenant)
+    with signed_in(stack, key) as browser:
+        page = f"/dashboard/organizations/{tenant.id}"
+        assert browser.get(page).status_code == 200
+
+        doomed.kill()
+
+        assert browser.get(page).status_code == 200
+        for _ in range(FAILURES_TO_OPEN):
+            assert chat(stack, tenant.agent).is_open
+        assert stack.gateway.readyz()["limiter"]["state"] == "open"
+        assert browser.get(page).status_code == 200
+        answer = httpx.post(stack.url + "/dashboard/sign-in", data={"key": key}, headers=BROWSER)
+        assert answer.status_code == 503
+        assert "Sessions are kept in Redis" in answer.text
+
+        doomed.start()
+        assert eventually(lambda: stack.gateway.readyz()["limiter"]["state"] == "deciding")
+        with signed_in(stack, key) as another:
+            assert another.get(page).status_code == 200
+    assert "internal error" not in stack.gateway.log
 
 
 def test_it_is_served_with_the_management_and_not_with_the_traffic_alone(
