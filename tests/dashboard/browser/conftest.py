@@ -1,8 +1,8 @@
 """Operators' own browser, Chromium, before a gateway as it runs for its users."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,12 @@ from audited import axe_source
 from gateway_process import GatewayProcess
 from gateway_stack import Stack, Tenants
 from missing import missing
-from operator_browser import FLAGS, Faults, Office
+from operator_browser import FLAGS, Faults, Office, Open
 from playwright.sync_api import Browser, Page, sync_playwright
 from raw_upstream import RawUpstream
 from servers import PostgresServer, RedisServer, eventually, run_apart
 
 from db.migrate import migrate
-
-Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="package")
@@ -38,26 +36,42 @@ def _upstream() -> Iterator[RawUpstream]:
         yield upstream
 
 
-@pytest.fixture(scope="package")
-def _stack(
-    servers_home: Path, postgres_server: PostgresServer, _upstream: RawUpstream
-) -> Iterator[Stack]:
+@contextmanager
+def running(home: Path, postgres: PostgresServer, upstream: RawUpstream) -> Iterator[Stack]:
+    """A gateway with a Redis of its own and a new database."""
     with ExitStack() as exits:
-        redis = RedisServer(servers_home / "browser-valkey")
+        redis = RedisServer(home / "browser-valkey")
         exits.callback(redis.stop)
         redis.start()
-        database_url = exits.enter_context(postgres_server.database())
+        database_url = exits.enter_context(postgres.database())
         run_apart(lambda: migrate(database_url))
         env = {
             "DATABASE_URL": database_url,
             "REDIS_URL": redis.url,
             "LIMITER_DEADLINE_MS": "5000",  # a busy machine is not an outage
-            "UPSTREAM_RAW_URL": _upstream.url,
+            "UPSTREAM_RAW_URL": upstream.url,
             "UPSTREAM_RAW_KEY": "sk-upstream-secret",
         }
-        gateway = GatewayProcess(servers_home / "browser-gateway.log", env)
+        gateway = GatewayProcess(home / "browser-gateway.log", env)
         exits.callback(gateway.stop)
         yield Stack(gateway, redis, Tenants(database_url, redis.url), database_url)
+
+
+@pytest.fixture(scope="package")
+def _stack(
+    servers_home: Path, postgres_server: PostgresServer, _upstream: RawUpstream
+) -> Iterator[Stack]:
+    with running(servers_home, postgres_server, _upstream) as stack:
+        yield stack
+
+
+@pytest.fixture
+def own_office(
+    tmp_path: Path, postgres_server: PostgresServer, _upstream: RawUpstream
+) -> Iterator[Office]:
+    """A gateway and a Redis of the test's own, to be treated badly."""
+    with running(tmp_path, postgres_server, _upstream) as stack:
+        yield Office(stack)
 
 
 @pytest.fixture

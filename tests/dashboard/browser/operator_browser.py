@@ -1,6 +1,7 @@
 """What operators do in their browser, and what must never happen there."""
 
 import http.client
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ addEventListener("securitypolicyviolation", (violation) =>
   reportViolation(`${violation.effectiveDirective} ${violation.blockedURI} ${violation.sourceFile}`)
 );
 """
+Open = Callable[..., Page]
+"""Opens a page, see conftest.py."""
+
 BODY = b'{"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}'
 INTERVAL_MS = 10_000
 """After so long a page asks for newer numbers."""
@@ -71,8 +75,8 @@ class Office:
         self.tenant = tenant or stack.tenants.create(
             org_rpm=1000, agent_rpm=500, tokens=10**6, agents=2
         )
-        self.admin = self._key(Role.ADMIN)
-        self.read_only = self._key(Role.READ_ONLY)
+        self.admin_key_id, self.admin = self._key(Role.ADMIN)
+        _, self.read_only = self._key(Role.READ_ONLY)
         self.platform = stack.tenants.run(lambda service: service.issue_platform_key()).value.key
 
     def named(self, organization: str, agent: str) -> "Office":
@@ -86,9 +90,11 @@ class Office:
 
         return Office(self.stack, self.stack.tenants.run(provision))
 
-    def _key(self, role: Role) -> str:
+    def _key(self, role: Role) -> tuple[str, str]:
+        """Its id and the key."""
         tenants = self.stack.tenants
-        return tenants.run(lambda it: it.issue_operator_key(self.tenant.id, role)).value.key
+        key = tenants.run(lambda it: it.issue_operator_key(self.tenant.id, role)).value
+        return key.id, key.key
 
     @property
     def sign_in_url(self) -> str:

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from conftest import Open
-from operator_browser import Office, drawn, requests_field, sign_in, update, updated
+from operator_browser import Office, Open, drawn, requests_field, sign_in, update, updated
 from playwright.sync_api import Page, expect
 from servers import eventually
 

@@ -1,7 +1,6 @@
 """An operator reads numbers and changes limits in a real browser, while an agent runs."""
 
-from conftest import Open
-from operator_browser import Faults, Office, drawn, requests_field, sign_in, updated
+from operator_browser import Faults, Office, Open, drawn, requests_field, sign_in, updated
 from playwright.sync_api import Page, expect
 from servers import eventually
 
