@@ -65,6 +65,8 @@ _KNOWN: tuple[tuple[type[Exception], Told], ...] = (
     (RequestTimeout, Told(408, "Too slow", "The request took too long to arrive.")),
     (ServiceUnavailable, Told(503, "Not available now", "No answer was ready in time.")),
 )
+_IN_PATHS = ("organization_id", "agent_id")
+"""What is no id is the address of no page."""
 _MALFORMED = Told(400, "Not understood", "The request cannot be read as HTTP/1.1.")
 _FAULT = Told(500, "Ibex failed", "Ibex failed to handle this request; the failure is logged.")
 
@@ -91,6 +93,8 @@ def answer(request: Request, error: Exception, request_id: str) -> HTTPResponse:
 
 
 def _told(error: Exception) -> Told:
+    if isinstance(error, BadInput) and error.field in _IN_PATHS:
+        return _NOTHING
     for of_type, told in _KNOWN:
         if isinstance(error, of_type):
             return told
