@@ -19,8 +19,9 @@ from servers import PostgresServer, RedisServer, eventually, run_apart
 from db.migrate import migrate
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def _browser() -> Iterator[Browser]:
+    """It ends with the module: while it runs, no test in this thread can be a coroutine."""
     chromium = shutil.which("chromium")
     if chromium is None:
         missing("Chromium is not here, which the pages are looked at with")
@@ -30,7 +31,7 @@ def _browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def _upstream() -> Iterator[RawUpstream]:
     with RawUpstream() as upstream:
         yield upstream
@@ -57,7 +58,7 @@ def running(home: Path, postgres: PostgresServer, upstream: RawUpstream) -> Iter
         yield Stack(gateway, redis, Tenants(database_url, redis.url), database_url)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def _stack(
     servers_home: Path, postgres_server: PostgresServer, _upstream: RawUpstream
 ) -> Iterator[Stack]:
@@ -76,7 +77,7 @@ def own_office(
 
 @pytest.fixture
 def office(_stack: Stack) -> Iterator[Office]:
-    """The package's gateway, and an organization of the test's own. Nothing is admitted open."""
+    """The session's gateway, and an organization of the test's own. Nothing is admitted open."""
     yield Office(_stack)
     assert eventually(lambda: _stack.gateway.readyz()["limiter"]["unsettled"] == 0)
     assert _stack.gateway.readyz()["limiter"]["admitted_open"] == 0
@@ -110,7 +111,7 @@ def open_page(_browser: Browser, faults: Faults) -> Iterator[Open]:
         yield open_
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core."""
     return axe_source(tmp_path_factory.mktemp("axe"))
