@@ -1,11 +1,18 @@
 """A page as a reader of HTML finds it: its elements, and the text of each."""
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+_SPACE = re.compile(r"[ \t\n\r\f]+")
 _VOID = {"br", "hr", "img", "input", "link", "meta"}
 _INLINE = {"a", "b", "code", "em", "span", "strong", "time"}
 _UNSEEN = {"script", "style", "title"}
+
+
+def _line(pieces: list[str]) -> str:
+    """One line, in which only HTML's own white space is one space."""
+    return _SPACE.sub(" ", "".join(pieces)).strip(" ")
 
 
 @dataclass
@@ -18,7 +25,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        return " ".join("".join(self.pieces).split())
+        return _line(self.pieces)
 
     def has_class(self, name: str) -> bool:
         return name in self.attributes.get("class", "").split()
@@ -61,7 +68,7 @@ class Page(HTMLParser):
     @property
     def text(self) -> str:
         """What can be read on the page."""
-        return " ".join("".join(self.seen).split())
+        return _line(self.seen)
 
     def all(self, tag: str, name: str = "", **attributes: str) -> list[Element]:
         """The elements of that tag, class and attributes (`data_figure`: `data-figure`)."""
