@@ -40,17 +40,17 @@ class Site:
     url: str
     redis: Any
     stack: AsyncExitStack
-    _browsers: dict[Role | None, httpx.AsyncClient] = field(default_factory=dict)
+    browsers: dict[Role | None, httpx.AsyncClient] = field(default_factory=dict)
 
     async def browser(self, role: Role | None = Role.ADMIN) -> httpx.AsyncClient:
         """A browser in which somebody of that role has signed in; None: nobody has."""
-        if role not in self._browsers:
+        if role not in self.browsers:
             client = httpx.AsyncClient(base_url=self.url, timeout=20, trust_env=False)
-            self._browsers[role] = await self.stack.enter_async_context(client)
+            self.browsers[role] = await self.stack.enter_async_context(client)
             if role is not None:
                 answer = await client.post(SIGN_IN, headers=BROWSER, data={"key": self.key(role)})
                 assert answer.status_code == httpx.codes.SEE_OTHER, answer.text
-        return self._browsers[role]
+        return self.browsers[role]
 
     def key(self, role: Role) -> str:
         """A key of ours, or the platform's."""

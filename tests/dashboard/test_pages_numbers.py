@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+import asyncpg
 import pytest
 from html_reader import Page
 from pages_server import AGENT, MOVING, ORGANIZATION, OVERVIEW, Site
@@ -15,6 +16,7 @@ from painted import paint
 from session_server import Gate
 
 from dashboard.formatting import grouped
+from dashboard.projection import TOO_EARLY, month_of
 from db.api_keys import Role
 from db.limits import OverrideChange
 from graphql_api.model import UsagePoint
