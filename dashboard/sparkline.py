@@ -39,13 +39,14 @@ def _denied(point: UsagePoint) -> int:
 
 def _steps(counts: Sequence[int], most: int) -> str:
     """The outline of bars side by side, down to the ground. What is not zero can be seen."""
-    path, before = f"M0 {HEIGHT}", 0
-    for place, count in enumerate([*counts, 0]):
+    path, before, width = f"M0 {HEIGHT}", 0, 0
+    for count in [*counts, 0]:
         height = max(round(count * HEIGHT / most), min(count, 1))
         if height != before:
-            path += f"H{place}V{HEIGHT - height}"
-            before = height
-    return path + "Z"
+            path += f"h{width}v{before - height}"
+            before, width = height, 0
+        width += 1
+    return path + "z"
 
 
 def _open(points: Sequence[UsagePoint]) -> str:

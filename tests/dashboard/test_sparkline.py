@@ -48,7 +48,7 @@ def test_bars_have_the_heights_of_their_minutes() -> None:
     points = hour(lambda place: minute({0: 50, 1: 25, 59: 1}.get(place, 0)))
 
     assert paths(drawn(points, 100)) == {
-        "#0072B2": "M0 20H0V10H1V15H2V20H59V19H60V20Z",
+        "#0072B2": "M0 20h0v-10h1v5h1v5h57v-1h1v1z",
         "line currentColor": "M0 0H60",
     }
 
@@ -58,8 +58,8 @@ def test_denied_stands_on_top_of_admitted() -> None:
     points = hour(lambda place: minute(10 if place == 5 else 0, 0, SOME_DENIED))
 
     assert paths(drawn(points, None)) == {
-        "#D55E00": "M0 20H0V15H5V0H6V15H60V20Z",
-        "#0072B2": "M0 20H5V5H6V20Z",
+        "#D55E00": "M0 20h0v-5h5v-15h1v15h54v5z",
+        "#0072B2": "M0 20h5v-15h1v15z",
     }
 
 
