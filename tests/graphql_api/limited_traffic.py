@@ -5,6 +5,7 @@ from lua.connection import RedisAddress, connect
 from lua.decision import Decision, Reservation, Subject
 from lua.limiter import LuaLimiter
 from lua.recorder import Recorder
+from lua.usage import LiveNumbers
 
 
 class Traffic:
@@ -15,6 +16,7 @@ class Traffic:
         self._gate = Breaker(self._answers)
         self.limiter = LuaLimiter(self._client, self._gate, deadline_s=5, lease_s=60)
         self.recorder = Recorder(self._client, self._gate)
+        self.numbers = LiveNumbers(self._client)
 
     async def request(
         self, org_id: str, agent_id: str, tokens: int | None, agent_rpm: int | None = None
