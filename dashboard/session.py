@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
@@ -75,7 +75,7 @@ class Sessions:
         if session is None:
             self._known.pop(token, None)
             return None
-        viewer = None if self._is_over(token, session) else await self._holder(token, session)
+        viewer = None if self._is_over(session) else await self._holder(token, session)
         if viewer is None or token in self._ended:
             await self._end(token)
             return None
@@ -123,15 +123,13 @@ class Sessions:
             known = self._known.get(token)
             if known is None or now - known.checked_s >= UNCHECKED_KEY_S:
                 raise
-            _put(self._known, token, replace(known, used_s=now))
             return known.viewer
         if viewer is not None:
             _put(self._known, token, _Known(session, viewer, now, now))
         return viewer
 
-    def _is_over(self, token: str, session: Session) -> bool:
-        age_ms = self._clock() * 1000 - session.created_ms
-        return token in self._ended or age_ms >= LONGEST_S * 1000
+    def _is_over(self, session: Session) -> bool:
+        return self._clock() * 1000 - session.created_ms >= LONGEST_S * 1000
 
     async def _end(self, token: str) -> bool:
         """Whether it has ended for all workers; for this one it has."""

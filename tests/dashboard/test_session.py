@@ -92,6 +92,7 @@ async def test_signing_out_ends_the_session_not_only_the_cookie(entrance: Door) 
 
     answer = await entrance.post(SIGN_OUT)
 
+    assert not entrance.sessions._known
     assert (answer.status_code, answer.headers["location"]) == (303, f"{SIGN_IN}?out=everywhere")
     assert entrance.token is None
     assert await entrance.who(token) == NOBODY

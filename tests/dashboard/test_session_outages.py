@@ -6,8 +6,9 @@ import pytest
 import redis
 from operators import world
 from servers import PostgresServer, RedisServer, StartPostgres, StartRedis
-from session_server import NOBODY, SIGN_IN, SIGN_OUT, Door, door
+from session_server import BROWSER, COOKIE, NOBODY, SIGN_IN, SIGN_OUT, Door, door
 
+from dashboard import session
 from dashboard.session import IDLE_S, LONGEST_S, UNCHECKED_KEY_S
 from db.api_keys import Role
 from db.migrate import migrate
@@ -104,6 +105,30 @@ async def test_a_key_that_is_revoked_meanwhile_is_signed_out(entrance: Door) -> 
     await entrance.world.management.revoke_key(ours.admin, ours.read_only.key_id)
 
     assert await entrance.who() == NOBODY
+
+
+async def test_a_worker_trusts_only_whom_it_has_found_last(
+    entrance: Door, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not whom Redis has told to be gone, nor more sessions than it remembers."""
+    monkeypatch.setattr(session, "REMEMBERED", 2)
+    tokens = []
+    for _ in range(3):
+        await entrance.sign_in()
+        tokens.append(str(entrance.token))
+        entrance.client.cookies.clear()
+    async with door(entrance.world, redis_url) as other:
+        for number in (0, 1, 0, 2):
+            assert await other.who(tokens[number]) == entrance.world.ours.admin.key_id
+        other.gate.is_open = True
+        assert await other.who(tokens[1]) == UNKNOWN
+        assert await other.who(tokens[0]) == entrance.world.ours.admin.key_id
+
+        other.gate.is_open = False
+        await entrance.post(SIGN_OUT, {}, {**BROWSER, "Cookie": f"{COOKIE}={tokens[0]}"})
+        assert await other.who(tokens[0]) == NOBODY
+        other.gate.is_open = True
+        assert await other.who(tokens[0]) == UNKNOWN
 
 
 @pytest.mark.parametrize("step_s", [IDLE_S, LONGEST_S])
