@@ -9,7 +9,7 @@ Figure = dict[str, Any]
 Json = dict[str, Any]
 
 HEIGHT_PX = 320
-NAME_CHARACTERS = 24  # what a narrow screen has room for
+NAME_CHARACTERS = 20  # what a narrow screen has room for
 STEPS = 4  # how many lines across the chart, about
 ABBREVIATED_FROM = 10_000
 
@@ -45,10 +45,10 @@ def layout(title: str, name: str, height: Scale) -> Json:
             "xref": "container",
             "y": 1,
             "yanchor": "top",
-            "pad": {"t": 8, "l": 8},
+            "pad": {"t": 8},
         },
         "height": HEIGHT_PX,
-        "margin": {"l": 8, "r": 8, "t": 44, "b": 8},
+        "margin": {"l": 0, "r": 18, "t": 44, "b": 8},
         "separators": f".{NO_BREAK}",
         "barmode": "stack",
         "bargap": 0.15,
@@ -63,11 +63,13 @@ def layout(title: str, name: str, height: Scale) -> Json:
             "yref": "container",
             "yanchor": "bottom",
             "traceorder": "normal",
+            "indentation": -12,
             "font": {"size": 12},
         },
         "xaxis": {
             "type": "date",
             "tickformat": "%H:%M",
+            "ticklabelstandoff": 4,
             "unifiedhovertitle": {"text": "%{x|%H:%M} UTC"},
             "title": {"text": "time of day, UTC", "standoff": 6, "font": {"size": 12}},
             "automargin": True,

@@ -88,11 +88,11 @@ function fitted(layout, entries) {
   if (!narrow.matches) {
     return layout;
   }
-  const columns = { font: { size: 11 }, entrywidth: 0.48, entrywidthmode: "fraction" };
+  const columns = { font: { size: 10 }, entrywidth: 0.5, entrywidthmode: "fraction" };
   return {
     ...layout,
     height: layout.height + (Math.ceil(entries / 2) - 1) * LEGEND_ROW_PX,
-    title: { ...layout.title, font: { size: 12 } },
+    title: { ...layout.title, font: { size: 11 } },
     legend: { ...layout.legend, ...columns },
   };
 }

@@ -195,4 +195,4 @@ def test_a_long_name_is_shortened_before_it_is_escaped() -> None:
     """The title fits a narrow screen, and no entity is cut in two."""
     title = requests_figure((), limit=1, name="&" * 100)["layout"]["title"]["text"]
 
-    assert title == "Requests per minute: " + "&amp;" * 23 + "…"
+    assert title == "Requests per minute: " + "&amp;" * 19 + "…"
