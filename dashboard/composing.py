@@ -107,8 +107,8 @@ def agent_line(row: Row) -> Line:
 def pager(rows: Rows, url: str, what: str) -> Pager:
     """Where the page is in the list. `what`: the plural of what is listed."""
     if rows.total is None:
-        return Pager(f"The first {len(rows.items)} {what}, the oldest first", None, None)
-    words = f"{grouped(rows.total)} {what}, the highest pressure first"
+        return Pager(f"The first {_counted(len(rows.items), what)}, the oldest on top", None, None)
+    words = f"{_counted(rows.total, what)}, the highest pressure on top"
     if rows.pages == 1:
         return Pager(words, None, None)
     return Pager(
@@ -129,6 +129,11 @@ def is_idle(usages: Sequence[Usage]) -> bool:
     return bool(known) and not any(
         added.requests or added.denied_in_all or added.open for added in known
     )
+
+
+def _counted(count: int, what: str) -> str:
+    """Count something that is given in the plural."""
+    return f"{grouped(count)} {what if count != 1 else what.removesuffix('s')}"
 
 
 _UNKNOWN = "The numbers of the last 60 minutes are not known."
