@@ -7,6 +7,7 @@ pressure is that of the numbers beside it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from db.limits import Limits, Override, effective
 from db.repository import Repository
@@ -28,6 +29,8 @@ AT_ONCE = 1000
 """Pressures that are computed before the event loop gets its turn: about 2 ms."""
 
 LimitsOf = Callable[[Viewer, Sequence[Target]], Awaitable[list[RateLimits]]]
+
+Row = TypeVar("Row", OrganizationRow, AgentRow)
 
 _Candidate = tuple[Target, int | None, int | None]
 """What may be on the page, its limit of requests and its ceiling of tokens in force."""
@@ -67,8 +70,7 @@ class Ranking:
             )
             for each, hour in zip(limits, hours, strict=True)
         ]
-        rows.sort(key=_by_pressure)
-        return Ranked(tuple(rows), len(candidates), page, pages)
+        return _ranked(rows, len(candidates), page, pages)
 
     async def agents(self, viewer: Viewer, org_id: str, page: int, size: int) -> Ranked[AgentRow]:
         """Return a page of an organization's agents."""
@@ -85,8 +87,7 @@ class Ranking:
             AgentRow(translation.agent(found[id_]), each, pressure_on(each), hour)
             for id_, each, hour in zip(ids, limits, await self._hours(shown), strict=True)
         ]
-        rows.sort(key=_by_pressure)
-        return Ranked(tuple(rows), len(candidates), page, pages)
+        return _ranked(rows, len(candidates), page, pages)
 
     def _organization(self, org_id: str, rpm: int | None, tokens: int | None) -> _Candidate:
         limits = effective(self._defaults, Override(rpm, tokens), Override())
@@ -122,6 +123,7 @@ class Ranking:
         return hours
 
 
-def _by_pressure(row: OrganizationRow | AgentRow) -> tuple[float, int]:
-    """What was read for the page is newer than what it was chosen by. Names stay in their order."""
-    return -row.pressure, -(row.limits.current_minute_requests or 0)
+def _ranked(rows: list[Row], total: int, page: int, pages: int) -> Ranked[Row]:
+    """Order the rows by their own numbers, which are newer than those that chose the rows."""
+    rows.sort(key=lambda row: (-row.pressure, -(row.limits.current_minute_requests or 0)))
+    return Ranked(tuple(rows), total, page, pages)

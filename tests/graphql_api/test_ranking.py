@@ -65,9 +65,9 @@ def pressures(page: Ranked[AgentRow] | Ranked[OrganizationRow]) -> list[float]:
 async def test_agents_come_by_pressure_then_requests_then_name(
     operated: World, traffic: Traffic
 ) -> None:
-    """An agent at 2 of 4 is above one at 12 of 60; a limit of 0 is full; idle ones come by name."""
+    """2 of 4 come before 12 of the default's 60; a limit of 0 is full; idle ones come by name."""
     ours = operated.ours
-    used = {4: 2, 8: 4, None: 12, 0: 0, 2: 3}
+    used = {4: 2, 8: 4, None: 12, 0: 0, 2: 3, 200: 13}
     ids = await agents(operated, *used, None, None)
     for id_, requests in zip(ids, used.values(), strict=False):
         for _ in range(requests):
@@ -76,17 +76,18 @@ async def test_agents_come_by_pressure_then_requests_then_name(
     page = await operated.management.ranked_agents(ours.read_only, ours.id)
 
     assert names(page) == [
-        "agent 4", "agent 3", "agent 1", "agent 0", "agent 2", "Ours's agent", "agent 5", "agent 6"
-    ]  # fmt: skip
+        *("agent 4", "agent 3", "agent 1", "agent 0", "agent 2", "agent 5"),
+        *("Ours's agent", "agent 6", "agent 7"),
+    ]
     assert names(page) == [
         name
-        for number in range(1, 9)
+        for number in range(1, 10)
         for name in names(
             await operated.management.ranked_agents(ours.admin, ours.id, page=number, size=1)
         )
     ]
-    assert pressures(page) == [1.5, 1.0, 0.5, 0.5, 0.2, 0.0, 0.0, 0.0]
-    assert (page.total, page.page, page.pages) == (8, 1, 1)
+    assert pressures(page) == [1.5, 1.0, 0.5, 0.5, 0.2, 13 / 200, 0.0, 0.0, 0.0]
+    assert (page.total, page.page, page.pages) == (9, 1, 1)
     for row in page.items:
         assert row.limits.agent_id == row.agent.id
         requests = row.limits.current_minute_requests or 0
@@ -122,8 +123,11 @@ async def test_organizations_come_by_their_tightest_limit(
 ) -> None:
     """Requests or the month's tokens, those that are held included; denials of the hour beside."""
     ours, theirs, platform = operated.ours, operated.theirs, operated.platform
-    idle = await operated.management.create_organization(platform, "Idle")
-    await update(operated, None, OverrideChange(10, 100))
+    idle = [
+        await operated.management.create_organization(platform, name)
+        for name in ("Idle C", "Idle A", "Idle D", "Idle B")
+    ]
+    await update(operated, None, OverrideChange(10_000, 100))
     for agent_rpm in (None, 1, 1, 1):
         await traffic.request(ours.id, ours.agent_id, 20, agent_rpm)
     await traffic.request(ours.id, ours.agent_id, None)
@@ -133,10 +137,14 @@ async def test_organizations_come_by_their_tightest_limit(
 
     page = await operated.management.ranked_organizations(platform)
 
-    assert [row.organization.id for row in page.items] == [ours.id, theirs.id, idle.id]
+    assert [row.organization.id for row in page.items] == [
+        ours.id,
+        theirs.id,
+        *(org.id for org in sorted(idle, key=lambda org: org.name)),
+    ]
     (first,) = (await operated.management.ranked_organizations(platform, size=1)).items
     assert first.organization.id == ours.id
-    assert pressures(page) == [0.4, 1 / 600, 0.0]
+    assert pressures(page) == [0.4, 1 / 600, 0.0, 0.0, 0.0, 0.0]
     assert page.items[0].denied_last_hour == DeniedCounts(agent=3)
     assert page.items[1].denied_last_hour == DeniedCounts()
     assert page.items[0].limits == await _same_but_reset(operated, page.items[0])
