@@ -16,6 +16,8 @@ from graphql_api.errors import BadInput
 from graphql_api.model import RateLimits
 
 REQUESTS, TOKENS, VERSION = "requests_per_minute", "tokens_per_month", "version"
+_EXPECTED = "expected_version"
+_OUTDATED = "This form does not say which version of the limits it has shown: load the page again."
 _NUMBER = re.compile(r"[0-9]{1,20}")
 _GROUPING = str.maketrans("", "", f" \u00a0{NO_BREAK}")
 _INHERITED = ("", "inherit", "inherited")
@@ -64,12 +66,10 @@ def change(typed: dict[str, str]) -> OverrideChange:
     )
 
 
-def version(typed: dict[str, str]) -> int:
-    """The version that the form has shown. Raises BadInput for a form that is not ours."""
+def version(typed: dict[str, str]) -> Any:
+    """The version that the form has shown. What is none is left for the use case to refuse."""
     text = typed[VERSION]
-    if not _NUMBER.fullmatch(text):
-        raise BadInput(VERSION, "is missing: load the page again")
-    return int(text)
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def refused(form: Form, typed: dict[str, str], error: Exception) -> Form:
@@ -84,8 +84,9 @@ def refused(form: Form, typed: dict[str, str], error: Exception) -> Form:
         )
         for field in form.fields
     )
-    is_at_a_field = any(field.error for field in fields)
-    return replace(form, fields=fields, error=None if is_at_a_field else str(error))
+    if any(field.error for field in fields):
+        return replace(form, fields=fields)
+    return replace(form, fields=fields, error=_OUTDATED if named == _EXPECTED else str(error))
 
 
 def _wanted(text: str) -> Any:

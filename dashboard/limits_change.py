@@ -47,8 +47,8 @@ async def change(visit: Visit, target: Target, again: Again) -> HTTPResponse:
     Raises NotFound, Forbidden and DatabaseUnavailable as the use case does.
     """
     typed = await form_body.read(visit.request, (forms.VERSION, *target.fields))
+    expected = forms.version(typed)
     try:
-        expected = forms.version(typed)
         changed = await visit.management.update_rate_limits(
             visit.viewer,
             target.organization_id,

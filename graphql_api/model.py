@@ -62,9 +62,10 @@ class RateLimits(msgspec.Struct, frozen=True):
     are always the organization's. `reset_at`: when the trailing window is empty if nothing more is
     sent; now where it is empty.
 
-    The live numbers, from `current_minute_requests` to `reset_at`, are None in one case: in the
-    answer to an update after which Redis could not be asked. The update stands, and its numbers
-    are not known. Reading never returns None: without Redis it raises LimiterError.
+    The live numbers, from `current_minute_requests` to `reset_at`, are None where limits alone are
+    asked for, and in the answer to an update after which Redis could not be asked: the update
+    stands, and its numbers are not known. Reading numbers never returns None: without Redis it
+    raises LimiterError.
     """
 
     organization_id: str

@@ -70,11 +70,11 @@ async def test_the_platform_sees_all(served: Site) -> None:
 async def test_a_key_that_only_reads_changes_nothing(served: Site) -> None:
     """It is told so, and its pages have no form for it but a line."""
     for pattern in SENT:
-        answer = await served.send(pattern, FIELDS, Role.READ_ONLY)
+        for fields in (FIELDS, {"version": "x", "requests_per_minute": "-"}):
+            answer = await served.send(pattern, fields, Role.READ_ONLY)
+            assert answer.status_code == httpx.codes.FORBIDDEN
+            assert "this key only reads" in answer.text
         page = await served.shown(pattern.removesuffix("/limits"), Role.READ_ONLY)
-
-        assert answer.status_code == httpx.codes.FORBIDDEN
-        assert "this key only reads" in answer.text
         assert 'name="requests_per_minute"' not in page
         assert "Your key only reads" in page
     assert served.world.channel.published == []
