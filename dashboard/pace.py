@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 
 from sanic import Request
@@ -46,16 +46,19 @@ class Pace:
         *,
         trusted_proxies: int = 0,
         delays_s: Sequence[float] = DELAYS_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._trusted_proxies = trusted_proxies
         self._delays_s = delays_s
+        self._clock = clock
         self._own: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._waiting: Counter[str] = Counter()
 
     async def attempt(self, request: Request) -> None:
         """Count an attempt and wait as long as it has to. Raises TooManyAttempts."""
         client = self.client(request)
+        # Less than none have failed where Redis has lost an attempt that was then taken back.
         before = max(0, await self._add(client, 1) - 1)
         delay_s = self._delays_s[min(before, len(self._delays_s) - 1)]
         if not delay_s:
@@ -84,8 +87,8 @@ class Pace:
             attempts = await self._store.add_attempts(client, count, FORGOTTEN_AFTER_S * 1000)
         except LimiterError:
             known, until = self._own.get(client, (0, 0.0))
-            attempts = count + (known if time.monotonic() < until else 0)
-        self._own[client] = (attempts, time.monotonic() + FORGOTTEN_AFTER_S)
+            attempts = count + (known if self._clock() < until else 0)
+        self._own[client] = (attempts, self._clock() + FORGOTTEN_AFTER_S)
         self._own.move_to_end(client)
         if len(self._own) > REMEMBERED:
             self._own.popitem(last=False)

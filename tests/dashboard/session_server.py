@@ -106,7 +106,7 @@ async def door(
     redis = connect(RedisAddress(redis_url), timeout_s=2)
     store = SessionStore(redis, gate)
     sessions = Sessions(store, Authenticator(world.repository), clock)
-    pace = Pace(store, trusted_proxies=trusted_proxies, delays_s=delays_s)
+    pace = Pace(store, trusted_proxies=trusted_proxies, delays_s=delays_s, clock=clock)
 
     async def who(request: Request) -> HTTPResponse:
         viewer = await sessions.viewer(request)

@@ -77,6 +77,7 @@ async def test_postgres_gone_signs_nobody_out_for_a_minute(
     answer = await doomed.sign_in()
     assert answer.status_code == 503
     assert "The database does not answer" in answer.text
+    assert [attempts for attempts, _ in doomed.pace._own.values()] == [0]
     doomed_postgres.start()
     assert await doomed.who() == admin
 
