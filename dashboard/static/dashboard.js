@@ -173,11 +173,11 @@ async function ask() {
     cache: "no-store",
     signal: AbortSignal.timeout(PATIENCE_MS),
   });
+  const page = main.dataset.live.replace(/\/live$/, "") + location.search;
   if (response.status === UNAUTHORIZED) {
-    const here = location.pathname + location.search;
-    location.assign(`${SIGN_IN}?next=${encodeURIComponent(here)}`);
+    location.assign(`${SIGN_IN}?next=${encodeURIComponent(page)}`);
   } else if (response.status === GONE) {
-    location.reload(); // the server says what there is now
+    location.assign(page); // the server says what there is now
   } else if (response.ok) {
     show(await response.json());
   } else {

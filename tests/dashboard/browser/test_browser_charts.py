@@ -91,6 +91,22 @@ def test_newer_numbers_leave_zoom_focus_and_open_tables_alone(office: Office, pa
     expect(page.locator(".card .used").first).to_have_text("6")
 
 
+def test_a_part_that_has_the_focus_is_not_replaced(office: Office, page: Page) -> None:
+    """Who goes through a list by keys keeps the place; the list is fresh once it is left."""
+    link = page.get_by_role("link", name="agent 0")
+    row = page.get_by_role("row").filter(has=link)
+    link.focus()
+    office.chats(5)
+
+    update(page)
+
+    expect(link).to_be_focused()
+    expect(row.locator(".used")).to_have_text("2")
+    requests_field(page).focus()
+    update(page)
+    expect(row.locator(".used")).to_have_text("7")
+
+
 def test_a_hidden_page_asks_nothing_and_catches_up_when_seen(office: Office, page: Page) -> None:
     """No request while nobody looks, and one at once when somebody does again."""
     seen = asked(page)
