@@ -63,7 +63,6 @@ def layout(title: str, name: str, height: Scale) -> Json:
             "yref": "container",
             "yanchor": "bottom",
             "traceorder": "normal",
-            "indentation": -12,
             "font": {"size": 12},
         },
         "xaxis": {

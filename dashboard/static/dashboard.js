@@ -88,12 +88,12 @@ function fitted(layout, entries) {
   if (!narrow.matches) {
     return layout;
   }
-  const columns = { font: { size: 10 }, entrywidth: 0.5, entrywidthmode: "fraction" };
+  const columns = { entrywidth: 0.5, entrywidthmode: "fraction", indentation: -12 };
   return {
     ...layout,
     height: layout.height + (Math.ceil(entries / 2) - 1) * LEGEND_ROW_PX,
     title: { ...layout.title, font: { size: 11 } },
-    legend: { ...layout.legend, ...columns },
+    legend: { ...layout.legend, ...columns, font: { size: 10 } },
   };
 }
 
