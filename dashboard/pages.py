@@ -5,6 +5,7 @@ from typing import Any
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import NotFound as NoRoute
+from sanic.response import redirect
 
 from dashboard import agent, changes, organization, overview, rendering, static_files
 from dashboard.composing import ROOT
@@ -12,6 +13,7 @@ from dashboard.guard import guarded
 from dashboard.memory import Memory
 from dashboard.page import Visit, Visits
 from dashboard.parts import Parts
+from dashboard.security import secured
 
 App = Sanic[Any, Any]
 Page = Callable[..., Awaitable[HTTPResponse]]
@@ -56,5 +58,8 @@ def register(app: App, parts_of: Callable[[Request], Parts]) -> None:
     )  # fmt: skip
 
 
-async def _nothing(_request: Request, **_path: str) -> HTTPResponse:
+async def _nothing(request: Request, **_path: str) -> HTTPResponse:
+    """No page; but one that is asked for with a slash behind it is meant without."""
+    if request.path.endswith("/") and request.method in _READ:
+        return secured(redirect(request.path.rstrip("/"), status=308))
     raise NoRoute

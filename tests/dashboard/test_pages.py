@@ -160,6 +160,15 @@ async def test_an_address_that_is_none_is_a_page(served: Site) -> None:
         assert "script>" not in answer.text, path
 
 
+async def test_a_slash_too_many_leads_to_the_page(served: Site) -> None:
+    """Where there is one; and never to another host."""
+    for path in ("/dashboard/", "/dashboard//", f"{ORGANIZATION}/", "/dashboard/nothing/"):
+        answer = await served.get(path)
+
+        assert answer.status_code == httpx.codes.PERMANENT_REDIRECT
+        assert answer.headers["location"] == served.path(path).rstrip("/")
+
+
 async def test_pages_are_only_read(served: Site) -> None:
     """Anything else is refused, as a page."""
     browser = await served.browser()
