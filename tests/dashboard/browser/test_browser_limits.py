@@ -100,3 +100,19 @@ def test_who_only_reads_finds_no_form(office: Office, open_page: Open) -> None:
 
     expect(page.locator("#limits")).to_contain_text("only reads")
     expect(page.get_by_role("button", name="Save limits")).to_have_count(0)
+
+
+def test_everything_but_drawing_works_without_scripts(office: Office, open_page: Open) -> None:
+    """Sign in, read the hour as a table, change a limit."""
+    office.chats(2)
+    page = open_page(office.sign_in_url, java_script_enabled=False)
+    sign_in(page, office.admin)
+
+    page.locator("[data-figure=requests] summary").click()
+    admitted = page.locator("[data-figure=requests] tbody td:nth-of-type(1)").all_inner_texts()
+    requests_field(page).fill("44")
+    page.get_by_role("button", name="Save limits").click()
+
+    assert sum(map(int, admitted)) == 2
+    expect(page.get_by_text("In force now")).to_be_visible()
+    assert office.told()["org_requests_per_minute"] == 44
