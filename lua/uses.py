@@ -18,9 +18,11 @@ Target = tuple[str, str | None]
 """An organization, and one of its agents or None."""
 
 
-class Use(msgspec.Struct, frozen=True):
+class Use(msgspec.Struct, frozen=True, gc=False):
     """Requests in the trailing 60 s. `tokens`: an organization's of this UTC month, used and held
     together; 0 for an agent, which has none of its own.
+
+    There may be thousands, which hold nothing: the garbage collector need not look at them.
     """
 
     requests: int
