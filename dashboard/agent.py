@@ -71,7 +71,7 @@ async def _context(
         as_of=reading.as_of,
         requests=Meter(limits.current_minute_requests, limit),
         hour=composing.hour(reading.usage),
-        example=example.of(visit.request) if composing.is_idle([reading.usage]) else None,
+        example=example.of(visit.request) if composing.is_idle(reading.usage) else None,
         requests_chart=composing.requests_chart(reading.usage, limit, agent.name),
         tokens_chart=composing.tokens_chart(reading.usage, agent.name),
         rules=_rules(limits),

@@ -1,6 +1,5 @@
 """From what was read to the parts of a page. Pure: it adds up and words, and decides nothing."""
 
-from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from dashboard import charts
@@ -123,12 +122,10 @@ def paged(url: str, page: int) -> str:
     return url if page == 1 else f"{url}?{urlencode({'page': page})}"
 
 
-def is_idle(usages: Sequence[Usage]) -> bool:
-    """Whether nothing was asked for in the last hour, as far as is known."""
-    known = [added for added in map(hour, usages) if added]
-    return bool(known) and not any(
-        added.requests or added.denied_in_all or added.open for added in known
-    )
+def is_idle(usage: Usage) -> bool:
+    """Whether it is known that nothing was asked for in the last hour."""
+    added = hour(usage)
+    return added is not None and not (added.requests or added.denied_in_all or added.open)
 
 
 def _counted(count: int, what: str) -> str:

@@ -67,6 +67,11 @@ async def change(visit: Visit, target: Target, again: Again) -> HTTPResponse:
     return secured(redirect(f"{target.url}?changed={effect}#limits", status=303))
 
 
+async def back(visit: Visit, **_ids: str) -> HTTPResponse:
+    """Who asks for the address that a form is sent to is led to the page that it is on."""
+    return secured(redirect(visit.request.path.removesuffix("/limits"), status=303))
+
+
 def notice(visit: Visit, limits: RateLimits) -> Notice | None:
     """What the redirect after a change tells, if there was one lately: addresses can be made up."""
     told = visit.request.args.get("changed", "")

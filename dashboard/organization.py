@@ -76,7 +76,7 @@ async def _context(
         projection=_projection(reading),
         hour=composing.hour(reading.usage),
         in_flight=limits.in_flight,
-        example=example.of(visit.request) if composing.is_idle([reading.usage]) else None,
+        example=example.of(visit.request) if composing.is_idle(reading.usage) else None,
         requests_chart=composing.requests_chart(reading.usage, requests_limit, organization.name),
         tokens_chart=composing.tokens_chart(reading.usage, organization.name),
         lines=tuple(map(composing.agent_line, reading.agents.items)),

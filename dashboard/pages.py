@@ -7,7 +7,7 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import NotFound as NoRoute
 from sanic.response import redirect
 
-from dashboard import agent, changes, organization, overview, rendering, static_files
+from dashboard import agent, changes, limits_change, organization, overview, rendering, static_files
 from dashboard.composing import ROOT
 from dashboard.guard import guarded
 from dashboard.memory import Memory
@@ -24,16 +24,19 @@ _ORGANIZATION = f"{ROOT}/organizations/<organization_id:str>"
 _AGENT = f"{ROOT}/agents/<agent_id:str>"
 _READ, _SEND = ("GET", "HEAD"), ("POST",)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NAMING = str.maketrans("/<>:", "____")
 _ROUTES: tuple[tuple[str, Page, tuple[str, ...]], ...] = (
     (ROOT, overview.show, _READ),
     (f"{ROOT}/live", overview.show_live, _READ),
     (_ORGANIZATION, organization.show, _READ),
     (f"{_ORGANIZATION}/live", organization.show_live, _READ),
     (f"{_ORGANIZATION}/limits", organization.change_limits, _SEND),
+    (f"{_ORGANIZATION}/limits", limits_change.back, _READ),
     (f"{_ORGANIZATION}/changes", changes.show, _READ),
     (_AGENT, agent.show, _READ),
     (f"{_AGENT}/live", agent.show_live, _READ),
     (f"{_AGENT}/limits", agent.change_limits, _SEND),
+    (f"{_AGENT}/limits", limits_change.back, _READ),
 )
 
 
@@ -49,7 +52,7 @@ def register(app: App, parts_of: Callable[[Request], Parts]) -> None:
         return guarded(handle)
 
     for path, page, methods in _ROUTES:
-        name = f"{page.__module__}_{page.__name__}".replace(".", "_")
+        name = f"{path}_{methods[0]}".translate(_NAMING)
         app.add_route(route(page), path, methods=methods, name=name, stream=True)
     static_files.register(app)
     app.add_route(

@@ -80,7 +80,11 @@ def register(app: Sanic[Any, Any]) -> None:
         return await files().answer(digest, name, header)
 
     app.add_route(
-        static, f"{ROUTE}/<digest>/<name>", methods=("GET", "HEAD"), name="dashboard_static"
+        static,
+        f"{ROUTE}/<digest>/<name>",
+        methods=("GET", "HEAD"),
+        name="dashboard_static",
+        stream=True,
     )
 
 

@@ -1,5 +1,6 @@
 """Changing limits from a page."""
 
+import asyncpg
 import httpx
 import pytest
 from html_reader import Element, Page
@@ -183,6 +184,27 @@ async def test_a_link_cannot_claim_a_change(served: Site) -> None:
         page = Page(await served.shown(f"{ORGANIZATION}?changed={told}"))
 
         assert not page.all("p", "notice"), told
+
+
+async def test_a_notice_is_not_told_for_ever(served: Site, pool: asyncpg.Pool) -> None:
+    """A page that is loaded again after a minute does not say again that it was saved."""
+    fields = await form_on(served, ORGANIZATION_LIMITS) | {"requests_per_minute": "7"}
+    saved = await served.send(ORGANIZATION_LIMITS, fields)
+    assert Page((await served.get(saved.headers["location"])).text).all("p", "notice")
+    await pool.execute("UPDATE ibex_core.rate_limit_changes SET at = now() - interval '61 seconds'")
+
+    page = Page((await served.get(saved.headers["location"])).text)
+
+    assert not page.all("p", "notice")
+
+
+async def test_the_address_of_a_form_leads_to_its_page(served: Site) -> None:
+    """Where it stays in the browser's bar after a form was refused."""
+    for pattern in FORMS:
+        answer = await served.get(pattern)
+
+        assert answer.status_code == httpx.codes.SEE_OTHER
+        assert answer.headers["location"] == served.path(pattern).removesuffix("/limits")
 
 
 async def test_an_agents_ceiling_cannot_be_set(served: Site) -> None:
