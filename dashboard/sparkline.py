@@ -59,7 +59,7 @@ def _open(points: Sequence[UsagePoint]) -> str:
 def _limit(limit: int | None, most: int, width: int) -> str:
     if limit is None:
         return ""
-    y = HEIGHT - round(limit * HEIGHT / most)
+    y = min(max(HEIGHT - round(limit * HEIGHT / most), 0.5), HEIGHT - 0.5)  # a whole line
     return (
         f'<path stroke="currentColor" stroke-dasharray="3 2" vector-effect="non-scaling-stroke"'
         f' d="M0 {y}H{width}"/>'

@@ -49,7 +49,7 @@ def test_bars_have_the_heights_of_their_minutes() -> None:
 
     assert paths(drawn(points, 100)) == {
         "#0072B2": "M0 20h0v-10h1v5h1v5h57v-1h1v1z",
-        "line currentColor": "M0 0H60",
+        "line currentColor": "M0 0.5H60",
     }
 
 
