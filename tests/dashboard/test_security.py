@@ -1,5 +1,9 @@
 """Other sites can neither send forms in an operator's name nor frame, read or extend a page."""
 
+import asyncio
+
+import httpx
+from raw_client import exchange, request
 from session_server import FORM, NOBODY, SIGN_IN, SIGN_OUT, WHO, Door
 
 HOST = "ibex.test:8443"
@@ -67,6 +71,17 @@ async def test_two_opinions_on_where_a_form_comes_from_are_one_too_many(entrance
             assert answer.status_code == 403
 
 
+async def test_a_host_that_is_there_twice_is_nobodys_origin(entrance: Door) -> None:
+    """A proxy in front may have looked at the other one."""
+    for hosts in (("ibex.test", "evil.test"), ("evil.test", "ibex.test")):
+        sent = [("Origin", "http://ibex.test"), *(("Host", host) for host in hosts)]
+        data = request("POST", SIGN_OUT, sent, b"")
+
+        answer = await asyncio.to_thread(exchange, httpx.URL(entrance.url).port or 0, data)
+
+        assert answer.status in (400, 403)
+
+
 async def test_forms_of_our_own_pages_are_taken(entrance: Door) -> None:
     """Told by Fetch Metadata, or by the Origin where a browser sends no such."""
     for said in FROM_INSIDE:
@@ -82,6 +97,8 @@ async def test_plain_http_on_this_machine_is_told_by_the_origin(entrance: Door) 
         ("http://[::1]:8000", "[::1]:8000", 303),
         ("http://localhost:8000", "127.0.0.1:8000", 403),
         ("http://localhost:8001", "localhost:8000", 403),
+        ("ftp://localhost:8000", "localhost:8000", 403),
+        ("http://", "", 403),
     ):
         sent = {"Origin": origin, "Host": host, "Content-Type": FORM}
         answer = await entrance.post(SIGN_IN, {"key": entrance.key()}, sent)

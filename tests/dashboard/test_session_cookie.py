@@ -31,8 +31,8 @@ async def test_on_this_machine_it_needs_no_https(entrance: Door) -> None:
 
 async def test_over_https_no_other_host_can_set_it(entrance: Door) -> None:
     """The prefix, Secure, and the whole path; so it ends too."""
-    for proxied in ("https", "HTTPS", "https, http"):
-        headers = {**HTTPS, "X-Forwarded-Proto": proxied}
+    for proxied, host in (("https", "ibex.test"), ("HTTPS", "localhost"), ("https, http", "[::1]")):
+        headers = {**HTTPS, "X-Forwarded-Proto": proxied, "Host": host}
         answer = await entrance.post(SIGN_IN, {"key": entrance.key()}, headers)
 
         name, value, attributes = cookie(answer)
