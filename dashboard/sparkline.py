@@ -1,6 +1,7 @@
 """The last hour as a picture the size of a word."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from markupsafe import Markup
 
@@ -13,7 +14,8 @@ HEIGHT = 20
 
 def sparkline(points: Sequence[UsagePoint], limit: int | None) -> Markup:
     """Requests per minute as inline SVG: admitted solid, with denied on top of them, the limit
-    dashed, and grey where the limiter was open. Its label says the same in words.
+    dashed, and grey where the limiter was open. Its label says the same in words. Size and dashes
+    are the style sheet's: fifty of them stand on a page.
     """
     admitted = [point.requests for point in points]
     asked = [point.requests + _denied(point) for point in points]
@@ -27,7 +29,7 @@ def sparkline(points: Sequence[UsagePoint], limit: int | None) -> Markup:
     ]
     return Markup(  # noqa: S704 - numbers and words of ours
         f'<svg class="sparkline" viewBox="0 0 {max(len(points), 1)} {HEIGHT}"'
-        f' preserveAspectRatio="none" width="120" height="24" role="img"'
+        f' preserveAspectRatio="none" role="img"'
         f' aria-label="{_words(points, limit)}">{"".join(parts)}</svg>'
     )
 
@@ -50,9 +52,11 @@ def _steps(counts: Sequence[int], most: int) -> str:
 
 
 def _open(points: Sequence[UsagePoint]) -> str:
-    bands = "".join(
-        f"M{place} 0h1v{HEIGHT}h-1z" for place, point in enumerate(points) if point.open
-    )
+    bands, place = "", 0
+    for is_open, minutes in groupby(points, key=lambda point: point.open > 0):
+        width = len(list(minutes))
+        bands += f"M{place} 0h{width}v{HEIGHT}h-{width}z" if is_open else ""
+        place += width
     return f'<path fill="#808080" fill-opacity=".5" d="{bands}"/>' if bands else ""
 
 
@@ -60,10 +64,7 @@ def _limit(limit: int | None, most: int, width: int) -> str:
     if limit is None:
         return ""
     y = min(max(HEIGHT - round(limit * HEIGHT / most), 0.5), HEIGHT - 0.5)  # a whole line
-    return (
-        f'<path stroke="currentColor" stroke-dasharray="3 2" vector-effect="non-scaling-stroke"'
-        f' d="M0 {y}H{width}"/>'
-    )
+    return f'<path stroke="currentColor" d="M0 {y}H{width}"/>'
 
 
 def _words(points: Sequence[UsagePoint], limit: int | None) -> str:

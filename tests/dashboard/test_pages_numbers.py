@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from random import Random
 
 import asyncpg
 import pytest
@@ -245,3 +246,32 @@ async def test_a_limit_below_the_use_is_told(served: Site) -> None:
     page = await limited(0, 0)
     assert "A limit of 0: nothing is admitted." in card(page, "Requests, last 60 s")
     assert "A limit of 0: nothing is admitted." in card(page, "Tokens this month")
+
+
+async def test_a_page_of_fifty_busy_agents_is_light(served: Site, pool: asyncpg.Pool) -> None:
+    """Under 100 kB of HTML, as it is before it is compressed, whatever the sparklines show."""
+    ours = served.world.ours
+    agents = await pool.fetch(
+        "INSERT INTO ibex_core.agents (id, org_id, name)"
+        " SELECT gen_random_uuid(), $1, 'worker ' || n FROM generate_series(1, 49) n"
+        " RETURNING id::text",
+        ours.id,
+    )
+    draw = Random(1)
+    for agent_id in (ours.agent_id, *(agent["id"] for agent in agents)):
+        await paint(
+            served.redis,
+            keys.agent_ring(ours.id, agent_id),
+            requests=lambda _: draw.randint(0, 10_000),
+            denied=dict.fromkeys(
+                ("agent", "org", "global", "tokens"), lambda _: draw.randint(1, 999)
+            ),
+            opened=lambda age: 10 <= age < 15,
+            now=draw.randint(0, 60),
+        )
+    await traffic(served)
+
+    answer = await served.get(ORGANIZATION, headers={"Accept-Encoding": "identity"})
+
+    assert len(Page(answer.text).all("svg", "sparkline")) == 50
+    assert len(answer.content) < 100_000

@@ -70,6 +70,13 @@ def test_minutes_with_an_open_limiter_are_grey() -> None:
     assert paths(drawn(points, None))["#808080"] == "M7 0h1v20h-1z"
 
 
+def test_an_outage_of_minutes_is_one_band() -> None:
+    """Each outage for itself, up to the running minute."""
+    points = hour(lambda place: minute(1, undecided=place in {0, 1, 2, 58, 59}))
+
+    assert paths(drawn(points, None))["#808080"] == "M0 0h3v20h-3zM58 0h2v20h-2z"
+
+
 @pytest.mark.parametrize("limit", [None, 0, 60])
 @pytest.mark.parametrize("points", [(), quiet()], ids=["unknown", "quiet"])
 def test_nothing_to_draw_is_a_picture_too(
