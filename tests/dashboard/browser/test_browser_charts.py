@@ -111,8 +111,8 @@ def test_a_hidden_page_asks_nothing_and_catches_up_when_seen(office: Office, pag
     """No request while nobody looks, and one at once when somebody does again."""
     seen = asked(page)
     update(page)
-    set_hidden(page, "hidden")
     before = len(seen)
+    set_hidden(page, "hidden")
 
     page.clock.fast_forward(600_000)
     office.chats(1)
