@@ -1,1 +1,1 @@
-"""The operators' pages. They ask graphql_api.service, and compute nothing of their own."""
+"""The operators' pages. They ask graphql_api.management, and compute nothing of their own."""

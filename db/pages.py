@@ -35,10 +35,11 @@ _KEYS = """
     ORDER BY created_at, id LIMIT $3
 """
 _CHANGES = """
-    SELECT id, at, actor, via, org_id::text, agent_id::text, field, old, new
-    FROM ibex_core.rate_limit_changes
-    WHERE org_id = $1 AND ($2::bigint IS NULL OR id < $2)
-    ORDER BY id DESC LIMIT $3
+    SELECT c.id, c.at, c.actor, c.via, c.org_id::text, c.agent_id::text, c.field, c.old, c.new,
+        a.name AS agent_name
+    FROM ibex_core.rate_limit_changes c LEFT JOIN ibex_core.agents a ON a.id = c.agent_id
+    WHERE c.org_id = $1 AND ($2::bigint IS NULL OR c.id < $2)
+    ORDER BY c.id DESC LIMIT $3
 """
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from db import overrides, pages, snapshot
+from db import overrides, pages, ranking, snapshot
 from db.connection import connect
 from db.errors import Conflict, NotFound, mapped
 from db.limits import Override, OverrideChange
@@ -60,9 +60,17 @@ _KEY = """
     SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
     FROM ibex_core.api_keys WHERE id = $1 AND ($2::text IS NULL OR org_id = $2::text::uuid)
 """
+_AGENT_KEYS = """
+    SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
+    FROM ibex_core.api_keys WHERE org_id = $1 AND agent_id = $2 ORDER BY created_at, id
+"""
 _OPERATOR_KEY = """
     SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
     FROM ibex_core.api_keys WHERE digest = $1 AND revoked_at IS NULL AND role <> 'agent'
+"""
+_LIVE_OPERATOR_KEY = """
+    SELECT id::text, role, org_id::text, agent_id::text, prefix, name, created_at, revoked_at
+    FROM ibex_core.api_keys WHERE id = $1 AND revoked_at IS NULL AND role <> 'agent'
 """
 _REVOKE_KEY = """
     UPDATE ibex_core.api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL
@@ -115,6 +123,26 @@ class Repository:
         async with self._existing(org_id) as connection:
             return await pages.agents(connection, org_id, after, first)
 
+    async def organization_limits(
+        self, only: str | None
+    ) -> list[tuple[str, int | None, int | None]]:
+        """Return of all, or of `only` this one, by name: id and the limits that are set for it."""
+        async with self._transaction() as connection:
+            return await ranking.organization_limits(connection, only)
+
+    async def organizations_by_id(self, ids: Sequence[str]) -> dict[str, Organization]:
+        async with self._transaction() as connection:
+            return await ranking.organizations(connection, ids)
+
+    async def agent_limits(self, org_id: str) -> list[tuple[str, int | None]]:
+        """Return of each agent, by name: id and the requests per minute that are set for it."""
+        async with self._existing(org_id) as connection:
+            return await ranking.agent_limits(connection, org_id)
+
+    async def agents_by_id(self, org_id: str, ids: Sequence[str]) -> dict[str, Agent]:
+        async with self._transaction() as connection:
+            return await ranking.agents(connection, org_id, ids)
+
     async def agent(self, agent_id: str, org_id: str | None = None) -> Agent:
         """Return an agent of that organization, or of any (None)."""
         async with self._transaction() as connection:
@@ -134,9 +162,24 @@ class Repository:
             row = await connection.fetchrow(_OPERATOR_KEY, digest)
         return row and ApiKey(**row)
 
+    async def live_operator_key(self, key_id: str) -> ApiKey | None:
+        """Return the operator's key with this id, None where there is none that is live."""
+        async with self._transaction() as connection:
+            row = await connection.fetchrow(_LIVE_OPERATOR_KEY, key_id)
+        return row and ApiKey(**row)
+
     async def keys_page(self, org_id: str, after: str | None, first: int) -> list[ApiKey]:
         async with self._existing(org_id) as connection:
             return await pages.keys(connection, org_id, after, first)
+
+    async def agent_keys(self, agent_id: str, org_id: str | None) -> list[ApiKey]:
+        """Return the keys of an agent of that organization, or of any (None), the oldest first."""
+        async with self._transaction() as connection:
+            agent = await connection.fetchrow(_AGENT, agent_id, org_id)
+            if agent is None:
+                raise NotFound("agent", agent_id)
+            rows = await connection.fetch(_AGENT_KEYS, agent["org_id"], agent_id)
+            return [ApiKey(**row) for row in rows]
 
     async def add_key(self, key: NewKey) -> ApiKey:
         """Store a key. The agent of an agent's key must exist, and be the organization's."""

@@ -90,6 +90,7 @@ class LimitChange:
     field: str
     old: int | None
     new: int | None
+    agent_name: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ from sanic.exceptions import (
     ServiceUnavailable,
 )
 
+from dashboard import failures, pages, sign_in
+from dashboard.pace import Pace
+from dashboard.parts import Parts
+from dashboard.session import Sessions
 from gateway import endpoints, http1, responses
 from gateway.responses import Kind, Refusal, refused
 from gateway.runtime import Runtime
@@ -32,6 +36,7 @@ KEEP_ALIVE_S = 120
 """Longer than the 90 s of common routers, which reuse a connection until just before."""
 SLOWEST_HEAD_S = 60
 OPERATORS_PATHS = ("/v1/", "/openapi.json")
+DASHBOARD_PATHS = "/dashboard/"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 Part = Literal["gateway", "management"]
@@ -91,10 +96,12 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
     if only != "gateway":
         view.register(app, _management, _authenticator)
         rest.register(app, _management, _authenticator)
+        sign_in.register(app, _sessions, _pace)
+        pages.register(app, _parts)
     if only != "management":
         app.add_route(endpoints.limits, "/limits")
         app.add_route(_proxy, "/<upstream>/<rest:path>", methods=METHODS, stream=True)
-    app.error_handler.add(Exception, _ErrorAnswers(settings))
+    app.error_handler.add(Exception, _ErrorAnswers(settings, has_dashboard=only != "gateway"))
     return app
 
 
@@ -116,6 +123,18 @@ def _authenticator(request: Request) -> Authenticator:
     return endpoints.runtime_of(request).authenticator
 
 
+def _sessions(request: Request) -> Sessions:
+    return endpoints.runtime_of(request).sessions
+
+
+def _pace(request: Request) -> Pace:
+    return endpoints.runtime_of(request).sign_in_pace
+
+
+def _parts(request: Request) -> Parts:
+    return Parts(_management(request), _sessions(request))
+
+
 async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:
     """Forwarded as it came over the wire: what the router has decoded is not looked at."""
     del upstream, rest
@@ -127,15 +146,18 @@ class _ErrorAnswers:
 
     __name__ = "error_answers"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, has_dashboard: bool) -> None:
         self._settings = settings
+        self._has_dashboard = has_dashboard
 
     def __call__(self, request: Request, error: Exception) -> HTTPResponse:
-        """The answer: a problem for operators, for agents the shape of the upstream's family."""
+        """A problem or a page for operators, for agents the shape of the upstream's family."""
         if isinstance(error, Refusal):
             return refused(error, self._dialect(request))
         if request.path.startswith(OPERATORS_PATHS):
             return problems.answer(error, problems.new_request_id())
+        if self._has_dashboard and (request.path + "/").startswith(DASHBOARD_PATHS):
+            return failures.answer(request, error, problems.new_request_id())
         return refused(_refusal(request, error), self._dialect(request))
 
     def _dialect(self, request: Request) -> Dialect:

@@ -10,7 +10,8 @@ from gateway.rate_headers import month_end
 from gateway.runtime import Runtime
 from lua.decision import Subject
 from lua.errors import LimiterError
-from lua.usage import Live, Window, live
+from lua.usage import Live, live
+from lua.window import Window
 
 
 def runtime_of(request: Request) -> Runtime:

@@ -56,6 +56,8 @@ class Proxy:
             if not decision.admitted:
                 self._recorder.denied(decision)
                 return denied(decision, needed, route.upstream.dialect)
+            if decision.is_open:
+                self._recorder.opened(decision)
             with Exchange(self._limiter, decision, prepared, route.upstream) as exchange:
                 self.open[exchange] = request
                 try:

@@ -4,6 +4,8 @@ from functools import partial
 
 import structlog
 
+from dashboard.pace import Pace
+from dashboard.session import Sessions
 from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
@@ -19,6 +21,7 @@ from lua.errors import LimiterError
 from lua.limiter import LuaLimiter
 from lua.recorder import Recorder
 from lua.scripts import answers_writes
+from lua.sessions import SessionStore
 from lua.usage import LiveNumbers
 
 ANSWER_LOST_S = 1.0
@@ -68,6 +71,9 @@ class Runtime:
         self.management = Management(
             repository, LiveNumbers(self.redis), partial(publish, self._address), settings.defaults
         )
+        store = SessionStore(self.redis, self.breaker)
+        self.sessions = Sessions(store, self.authenticator)
+        self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
         self.proxy = Proxy(settings, self.config, self.limiter, self.recorder, self._upstreams)
         self.recorder.start()
         try:

@@ -92,6 +92,10 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     limiter_deadline_ms: Annotated[
         int, Meta(ge=1, le=10_000, description="wait for a decision before failing open")
     ] = 50
+    trusted_proxies: Annotated[
+        int,
+        Meta(ge=0, le=10, description="proxies in front, each of which adds to X-Forwarded-For"),
+    ] = 0
     shutdown_grace_s: Annotated[
         float, Meta(ge=0, le=600, description="how long open streams may go on after SIGTERM")
     ] = 20.0

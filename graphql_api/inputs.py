@@ -77,6 +77,20 @@ def first(value: object) -> int:
     raise BadInput("first", f"must be a whole number from 1 to {LONGEST_PAGE}")
 
 
+def size(value: int) -> int:
+    """Accept the length of a page of a ranked list."""
+    if 1 <= value <= LONGEST_PAGE:
+        return value
+    raise BadInput("size", f"must be a whole number from 1 to {LONGEST_PAGE}")
+
+
+def page(value: int) -> int:
+    """Accept the number of a page; one past the last is the last."""
+    if value >= 1:
+        return value
+    raise BadInput("page", "must be a whole number from 1")
+
+
 def id_cursor(value: object) -> str | None:
     """Accept the cursor of a list whose rows have UUIDs, or none."""
     if value is None or (isinstance(value, str) and _UUID.fullmatch(value)):

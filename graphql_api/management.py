@@ -17,17 +17,22 @@ from db.rows import Target, Via
 from graphql_api import access, inputs, translation
 from graphql_api.errors import LimiterError
 from graphql_api.model import (
+    AgentRow,
     AgentView,
     Changed,
     IssuedKeyView,
     KeyView,
+    OrganizationRow,
     OrganizationView,
     Page,
+    PlatformNumbers,
+    Ranked,
     RateLimitChangeView,
     RateLimits,
     UsagePoint,
     Viewer,
 )
+from graphql_api.ranking import Ranking
 from graphql_api.service import Service
 from lua import keys
 from lua.usage import Live, LiveNumbers
@@ -49,6 +54,7 @@ class Management:
         self._live = live
         self._service = Service(repository, publish)
         self._defaults = defaults
+        self._ranking = Ranking(repository, live, defaults, self.rate_limits_of)
 
     async def rate_limits(
         self, viewer: Viewer, organization_id: str, agent_id: str | None = None
@@ -73,6 +79,22 @@ class Management:
             )
             for row, numbers in zip(rows, await self._live.of(seen), strict=True)
         ]
+
+    async def limits_of(self, viewer: Viewer, targets: Sequence[Target]) -> list[RateLimits]:
+        """Return the limits without the live numbers, which are None: Redis is not asked."""
+        seen = [access.target(viewer, *target) for target in targets]
+        return [
+            translation.rate_limits(
+                row, None, self._defaults, global_is_visible=access.is_platform(viewer)
+            )
+            for row in await self._repository.limits_set(seen)
+        ]
+
+    async def platform_numbers(self, viewer: Viewer) -> PlatformNumbers:
+        """Return the platform's limit and live number, which platform operators are shown."""
+        access.require_platform(viewer, "see the numbers of the platform")
+        window = await self._live.platform()
+        return PlatformNumbers(self._defaults.global_rpm, window.used)
 
     async def update_rate_limits(
         self,
@@ -170,6 +192,31 @@ class Management:
         first, cursor = inputs.first(first), inputs.id_cursor(after)
         rows = await self._repository.keys_page(org_id, cursor, first + 1)
         return translation.page(rows, first, translation.key)
+
+    async def ranked_organizations(
+        self, viewer: Viewer, *, page: int = 1, size: int = DEFAULT_PAGE
+    ) -> Ranked[OrganizationRow]:
+        """Return the organizations that the viewer sees, the highest pressure first.
+
+        Those of equal pressure are in the order of their requests now, then of their names. A page
+        past the last one is the last one.
+        """
+        page, size = inputs.page(page), inputs.size(size)
+        return await self._ranking.organizations(viewer, access.scope(viewer), page, size)
+
+    async def ranked_agents(
+        self, viewer: Viewer, organization_id: str, *, page: int = 1, size: int = DEFAULT_PAGE
+    ) -> Ranked[AgentRow]:
+        """Return the agents of an organization in the same order."""
+        org_id = access.organization(viewer, organization_id)
+        page, size = inputs.page(page), inputs.size(size)
+        return await self._ranking.agents(viewer, org_id, page, size)
+
+    async def agent_keys(self, viewer: Viewer, agent_id: str) -> tuple[KeyView, ...]:
+        """Return the keys of an agent, revoked ones too, the oldest first."""
+        id_ = inputs.uuid("agent_id", agent_id)
+        rows = await self._repository.agent_keys(id_, access.scope(viewer))
+        return tuple(map(translation.key, rows))
 
     async def create_organization(self, viewer: Viewer, name: str) -> OrganizationView:
         access.require_platform(viewer, "create organizations")

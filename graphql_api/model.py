@@ -35,6 +35,18 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: str | None
 
 
+class Ranked(msgspec.Struct, Generic[T], frozen=True):
+    """A page of a list that is ordered by live numbers, so that its parts move while it is read.
+
+    `page` counts from 1 to `pages`, of which there is always one. `total` counts the whole list.
+    """
+
+    items: tuple[T, ...]
+    total: int
+    page: int
+    pages: int
+
+
 class Overrides(msgspec.Struct, frozen=True):
     """What is set for this organization or agent itself; None is inherited."""
 
@@ -50,9 +62,10 @@ class RateLimits(msgspec.Struct, frozen=True):
     are always the organization's. `reset_at`: when the trailing window is empty if nothing more is
     sent; now where it is empty.
 
-    The live numbers, from `current_minute_requests` to `reset_at`, are None in one case: in the
-    answer to an update after which Redis could not be asked. The update stands, and its numbers
-    are not known. Reading never returns None: without Redis it raises LimiterError.
+    The live numbers, from `current_minute_requests` to `reset_at`, are None where limits alone are
+    asked for, and in the answer to an update after which Redis could not be asked: the update
+    stands, and its numbers are not known. Reading numbers never returns None: without Redis it
+    raises LimiterError.
     """
 
     organization_id: str
@@ -73,6 +86,13 @@ class RateLimits(msgspec.Struct, frozen=True):
     updated_by: str | None
 
 
+class PlatformNumbers(msgspec.Struct, frozen=True):
+    """The platform's own limit, and the requests of everybody in the trailing 60 s."""
+
+    requests_per_minute: int | None
+    current_minute_requests: int
+
+
 class DeniedCounts(msgspec.Struct, frozen=True):
     """Requests denied in a minute, by the level that denied them."""
 
@@ -83,12 +103,17 @@ class DeniedCounts(msgspec.Struct, frozen=True):
 
 
 class UsagePoint(msgspec.Struct, frozen=True):
-    """One minute; `timestamp` is its beginning."""
+    """One minute; `timestamp` is its beginning.
+
+    `open` counts what was forwarded without a decision, because the limiter gave none in time. It
+    is not among `requests`, unless the decision came late.
+    """
 
     timestamp: datetime
     requests: int
     tokens: int
     denied: DeniedCounts
+    open: int = 0
 
 
 class OrganizationView(msgspec.Struct, frozen=True):
@@ -107,6 +132,27 @@ class AgentView(msgspec.Struct, frozen=True):
     organization_id: str
     name: str
     created_at: datetime
+
+
+class OrganizationRow(msgspec.Struct, frozen=True):
+    """An organization among others. `pressure`: see pressure.py; above 1 the use is over a limit.
+
+    `denied_last_hour` counts the last 60 minutes, the running one included.
+    """
+
+    organization: OrganizationView
+    limits: RateLimits
+    pressure: float
+    denied_last_hour: DeniedCounts
+
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """An agent among those of its organization. `usage` is its last 60 minutes, oldest first."""
+
+    agent: AgentView
+    limits: RateLimits
+    pressure: float
+    usage: tuple[UsagePoint, ...]
 
 
 class KeyView(msgspec.Struct, frozen=True):
@@ -133,7 +179,7 @@ class IssuedKeyView(msgspec.Struct, frozen=True):
 
 
 class RateLimitChangeView(msgspec.Struct, frozen=True):
-    """One row of the audit. `old` and `new` None: inherited."""
+    """One row of the audit. `old` and `new` None: inherited. `agent_name` is the agent's of now."""
 
     id: str
     at: datetime
@@ -144,6 +190,7 @@ class RateLimitChangeView(msgspec.Struct, frozen=True):
     field: str
     old: int | None
     new: int | None
+    agent_name: str | None
 
 
 class Changed(msgspec.Struct, Generic[T], frozen=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec import structs
@@ -28,6 +29,7 @@ Row = TypeVar("Row")
 View = TypeVar("View", OrganizationView, AgentView, KeyView, RateLimitChangeView)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NONE_DENIED = DeniedCounts()
 
 
 def page(rows: Sequence[Row], first: int, view: Callable[[Row], View]) -> Page[View]:
@@ -68,6 +70,7 @@ def limit_change(row: LimitChange) -> RateLimitChangeView:
         field=row.field,
         old=row.old,
         new=row.new,
+        agent_name=row.agent_name,
     )
 
 
@@ -112,7 +115,7 @@ def _with_numbers(limits: RateLimits, live: Live) -> RateLimits:
 def usage_point(minute: Minute) -> UsagePoint:
     denied = minute.denied
     return UsagePoint(
-        timestamp=_moment(minute.minute * 60_000),
+        timestamp=_beginning(minute.minute),
         requests=minute.requests,
         tokens=minute.tokens,
         denied=DeniedCounts(
@@ -120,8 +123,27 @@ def usage_point(minute: Minute) -> UsagePoint:
             org=denied.get("org", 0),
             platform=denied.get("global", 0),
             tokens=denied.get("tokens", 0),
-        ),
+        )
+        if denied
+        else _NONE_DENIED,
+        open=minute.open,
     )
+
+
+def denied_in(points: Sequence[UsagePoint]) -> DeniedCounts:
+    """Add up what was denied in all of them."""
+    return DeniedCounts(
+        agent=sum(point.denied.agent for point in points),
+        org=sum(point.denied.org for point in points),
+        platform=sum(point.denied.platform for point in points),
+        tokens=sum(point.denied.tokens for point in points),
+    )
+
+
+@lru_cache(maxsize=256)
+def _beginning(minute: int) -> datetime:
+    """When it began. A page shows the same sixty minutes of every agent."""
+    return _moment(minute * 60_000)
 
 
 def _moment(ms: int) -> datetime:

@@ -133,6 +133,10 @@ class RateLimitUsagePoint(FromModel):
     requests: BigInt
     tokens: BigInt
     denied: DeniedCounts
+    open: BigInt = strawberry.field(
+        description="Forwarded without a decision, because the limiter gave none in time. Not "
+        "among `requests`, unless the decision came late."
+    )
 
 
 @strawberry.type(description="The last 60 minutes, the oldest first; idle ones are zero.")

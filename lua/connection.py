@@ -6,6 +6,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
 
 from lua.errors import limiter_errors
 
@@ -30,6 +31,8 @@ def connect(address: RedisAddress, *, timeout_s: float) -> Redis:
     """A client with its own pool. A call that gets no answer in `timeout_s` drops its connection.
 
     The driver would repeat a call whose answer got lost; a script that counts must not run twice.
+    It would also listen for a vendor's maintenance notices, and for their sake take a connection
+    that the server has closed for one that has something to say: the next call would fail.
     """
     tls: dict[str, Any] = {}
     if address.url.startswith("rediss://"):
@@ -43,6 +46,7 @@ def connect(address: RedisAddress, *, timeout_s: float) -> Redis:
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         socket_keepalive=True,
+        maint_notifications_config=MaintNotificationsConfig(enabled=False),
         **tls,
     )
 

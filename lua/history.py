@@ -1,9 +1,10 @@
 """The last 60 minutes of a ring, from the series that the scripts keep in it (see series.lua)."""
 
+import asyncio
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from redis.asyncio import Redis
@@ -21,27 +22,43 @@ _UNSIGNED = {4: "I", 8: "Q"}
 class Minute(msgspec.Struct, frozen=True):
     """One minute of a ring, `minute` counted from the Unix epoch.
 
-    `denied` has a count for each level that denied in that minute.
+    `denied` has a count for each level that denied in that minute. `open` counts what a gateway
+    forwarded without waiting for a decision any longer, or without asking for one. It is not among
+    `requests`, unless the decision came late.
     """
 
     minute: int
     requests: int
     tokens: int
     denied: Mapping[str, int]
+    open: int = 0
 
 
 async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
-    """The 60 minutes that end with the running one, the oldest first, in one round trip.
+    """The 60 minutes that end with the running one, the oldest first; see `last_hours`."""
+    (minutes,) = await last_hours(client, [ring])
+    return minutes
 
-    A minute in which nothing happened is zero. Denials come a few seconds late, because gateways
-    gather them. Raises LimiterUnavailableError or LimiterBrokenError.
+
+async def last_hours(client: Redis, rings: Sequence[str]) -> list[tuple[Minute, ...]]:
+    """Those of each ring, in their order, in one round trip.
+
+    A minute in which nothing happened is zero. Denials and open requests come a few seconds late,
+    because gateways gather them; those of an outage come when it is over. Raises
+    LimiterUnavailableError or LimiterBrokenError.
     """
     with limiter_errors(may_have_run=False):
         async with client.pipeline(transaction=True) as pipeline:
             pipeline.time()
-            pipeline.hgetall(ring)
-            time, fields = await pipeline.execute()
-    return _minutes(fields, milliseconds(time) // 1000)
+            for ring in rings:
+                pipeline.hgetall(ring)
+            time, *found = await pipeline.execute()
+    now_s = milliseconds(time) // 1000
+    hours = []
+    for fields in found:
+        hours.append(_minutes(fields, now_s))
+        await asyncio.sleep(0)  # each takes a fraction of a millisecond; traffic goes on between
+    return hours
 
 
 def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
@@ -55,6 +72,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
     denied = {
         level: _series(fields.get(b"denied:" + level.encode()), 4) for level in LEVELS if level
     }
+    opened = _series(fields.get(b"open"), 4)
     last = max(now_s, base_s if base_s - now_s <= STEP_BACK_S else 0) // 60
     return tuple(
         Minute(
@@ -62,6 +80,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
             requests[minute],
             tokens[minute],
             {level: series[minute] for level, series in denied.items() if series[minute]},
+            opened[minute],
         )
         for minute in range(last - MINUTES + 1, last + 1)
     )

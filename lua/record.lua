@@ -1,14 +1,16 @@
--- Add requests that were denied to the minutes of their rings: for charts, nothing is decided by
--- them. They are gathered by the gateway, because a denial itself writes nothing.
+-- Add requests that no other script has counted to the minutes of their rings: those that were
+-- denied, and those that were forwarded without a decision. They are for charts, nothing is decided
+-- by them. Gateways gather them, because a denial writes nothing and an outage takes no writes.
 --
 -- KEYS  rings, each once
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
 --       then for each count four:
---          index in KEYS of the ring, level that denied: agent | org | global | tokens,
---          minute since the Unix epoch, requests denied in it
+--          index in KEYS of the ring, its series: denied:<level> | open,
+--          minute since the Unix epoch, requests in it
 -- Reply integers: now in Unix ms, keys healed
 --
--- A minute that no ring shows any more is left out. A ring lives for an hour after its last count.
+-- A minute that no ring shows any more is left out. One that is still to come is the running one:
+-- it was named by a gateway, whose clock is ahead. A ring lives for an hour after its last count.
 
 local FIELDS, FIRST = 4, 2
 
@@ -25,7 +27,7 @@ local function ring_at(index)
   return ring
 end
 
--- The ring's series of that level: as stored, or as the counts before left it.
+-- A series of the ring: as stored, or as the counts before left it.
 local function series_of(ring, field)
   if ring.series[field] then return ring.series[field] end
   local reply, foreign = read(ring.key, field)
@@ -34,9 +36,9 @@ local function series_of(ring, field)
 end
 
 for at = FIRST, #ARGV, FIELDS do
-  local minute = tonumber(ARGV[at + 2])
+  local minute = math.min(tonumber(ARGV[at + 2]), now_minute)
   if now_minute - minute < MINUTES then
-    local ring, field = ring_at(tonumber(ARGV[at])), 'denied:' .. ARGV[at + 1]
+    local ring, field = ring_at(tonumber(ARGV[at])), ARGV[at + 1]
     ring.series[field] =
       with_minute(series_of(ring, field), minute, tonumber(ARGV[at + 3]), 4)
   end

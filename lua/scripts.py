@@ -14,7 +14,9 @@ Argument = bytes | str | int
 
 
 class Script:
-    """One `.lua` file with series.lua in front. Replies are flat lists of integers."""
+    """One `.lua` file with series.lua in front. Replies are flat lists of integers; that of
+    uses.lua has a string in it, too.
+    """
 
     def __init__(self, name: str) -> None:
         folder = resources.files("lua")
@@ -43,6 +45,7 @@ class Script:
 ADMIT: Final = Script("admit")
 COMMIT: Final = Script("commit")
 RECORD: Final = Script("record")
+USES: Final = Script("uses")
 
 
 async def call(client: Redis, *command: Argument) -> Any:

@@ -10,6 +10,7 @@
 --   running          integer                             which is this one
 --   tokens           base minute (uint32), 60 x uint64   tokens of minutes that ended
 --   denied:<level>   base minute (uint32), 60 x uint32   requests denied by that level
+--   open             base minute (uint32), 60 x uint32   requests forwarded without a decision
 --
 -- 61 seconds, because the trailing 60 s touch 61 clock seconds: the edge is counted in full, so
 -- `sum` is never less than what was admitted in any trailing 60 s. A minute is added to its series

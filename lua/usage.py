@@ -1,30 +1,17 @@
 """The live numbers, read from the keys that the limiter decides by."""
 
-import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
 from lua import keys
 from lua.errors import limiter_errors
-from lua.fields import STEP_BACK_S, milliseconds, whole
-from lua.history import Minute, last_hour
-
-Target = tuple[str, str | None]
-"""An organization, and one of its agents or None."""
-
-_SECONDS = 61
-_SECONDS_FORMAT = f">4I{_SECONDS}I"
-
-
-class Window(msgspec.Struct, frozen=True):
-    """Requests in the trailing 60 s. `reset_ms` is when all have left it (0: none is in it)."""
-
-    used: int
-    reset_ms: int
+from lua.fields import milliseconds, whole
+from lua.history import Minute, last_hours
+from lua.uses import Target, Use, uses
+from lua.window import EMPTY, Window, window
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -54,9 +41,27 @@ class LiveNumbers:
         """What is used now by each (organization, agent or None), in their order; see `live`."""
         return await live(self._client, targets)
 
+    async def platform(self) -> Window:
+        """The requests of everybody in the trailing 60 s."""
+        with limiter_errors(may_have_run=False):
+            async with self._client.pipeline(transaction=True) as pipeline:
+                pipeline.time()
+                pipeline.hget(keys.GLOBAL_RING, "seconds")
+                time, packed = await pipeline.execute()
+        return window(packed, milliseconds(time))
+
+    async def uses(self, targets: Sequence[Target]) -> list[Use]:
+        """What is used now by each, in their order, to put many of them in another; see `uses`."""
+        return await uses(self._client, targets)
+
     async def last_hour(self, ring: str) -> tuple[Minute, ...]:
         """The 60 minutes of a ring, by its key (see keys.py), the oldest first."""
-        return await last_hour(self._client, ring)
+        (minutes,) = await self.last_hours([ring])
+        return minutes
+
+    async def last_hours(self, rings: Sequence[str]) -> list[tuple[Minute, ...]]:
+        """The 60 minutes of each ring, in their order; all end with the same minute."""
+        return await last_hours(self._client, rings)
 
 
 async def live(client: Redis, targets: Sequence[Target]) -> list[Live]:
@@ -80,16 +85,16 @@ async def live(client: Redis, targets: Sequence[Target]) -> list[Live]:
             time, *replies = await pipeline.execute()
     now_ms = milliseconds(time)
     rest = iter(replies)
-    platform = _window(next(rest), now_ms)
-    agent_windows = [_window(next(rest), now_ms) for _ in agents]
-    org_windows = {org_id: _window(next(rest), now_ms) for org_id in orgs}
+    platform = window(next(rest), now_ms)
+    agent_windows = [window(next(rest), now_ms) for _ in agents]
+    org_windows = {org_id: window(next(rest), now_ms) for org_id in orgs}
     tokens = {org_id: _tokens(next(rest), now_ms) for org_id in orgs}
     in_flight = dict(zip(orgs, rest, strict=True))
     of_agents = iter(agent_windows)
     return [
         Live(
             now_ms,
-            next(of_agents) if agent_id else Window(0, 0),
+            next(of_agents) if agent_id else EMPTY,
             org_windows[org_id],
             platform,
             *tokens[org_id],
@@ -103,19 +108,3 @@ def _tokens(months: dict[bytes, bytes], now_ms: int) -> tuple[int, int]:
     """Used and held in the month of `now_ms`."""
     month = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m").encode()
     return whole(months.get(month)), whole(months.get(month + b":held"))
-
-
-def _window(packed: Any, now_ms: int) -> Window:
-    """What series.lua packs: base second, three more figures, 61 counts, oldest first."""
-    if not packed or len(packed) != struct.calcsize(_SECONDS_FORMAT):
-        return Window(0, 0)
-    base, _, _, _, *counts = struct.unpack(_SECONDS_FORMAT, packed)
-    now_s = now_ms // 1000
-    if base - now_s > STEP_BACK_S:
-        return Window(0, 0)
-    second = max(base, now_s)
-    inside = counts[second - base :]
-    if not any(inside):
-        return Window(0, 0)
-    newest = base - next(age for age, count in enumerate(reversed(counts)) if count)
-    return Window(sum(inside), (newest + _SECONDS) * 1000 - now_ms)

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 from dev_process import Dev, StartDev
+from operators import World, world
 from servers import PostgresServer, RedisServer, StartPostgres, StartRedis, flavors
 
 from db.migrate import migrate
@@ -110,6 +111,14 @@ async def pool(database_url: str) -> AsyncIterator[asyncpg.Pool]:
 def repository(pool: asyncpg.Pool) -> Repository:
     """The repository on that pool."""
     return Repository(pool)
+
+
+@pytest.fixture
+async def operated(pool: asyncpg.Pool, redis_url: str) -> AsyncIterator[World]:
+    """Two organizations under management."""
+    async with world(pool, redis_url) as made:
+        made.channel.published.clear()
+        yield made
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ AGENT_RPM = 60
 ORGANIZATION_RPM = 100
 TOKENS_PER_MONTH = 2_000_000  # about half a day of the demo's agents
 AUTHOR = "cli:ibex dev"
+KEY_NAME = "ibex dev"
 
 
 class DemoAgent(msgspec.Struct, frozen=True):
@@ -64,9 +65,9 @@ async def _complete(repository: Repository, known: DemoOrganization | None) -> D
     agents = await _agents(service, org_id, await _live(repository, org_id, known))
     if known and known.organization_id == org_id:
         return msgspec.structs.replace(known, agents=agents)
-    admin = await service.issue_operator_key(org_id, Role.ADMIN)
-    read_only = await service.issue_operator_key(org_id, Role.READ_ONLY)
-    platform = await service.issue_platform_key()
+    admin = await service.issue_operator_key(org_id, Role.ADMIN, KEY_NAME)
+    read_only = await service.issue_operator_key(org_id, Role.READ_ONLY, KEY_NAME)
+    platform = await service.issue_platform_key(KEY_NAME)
     return DemoOrganization(
         org_id, agents, admin.value.key, read_only.value.key, platform.value.key
     )
@@ -97,7 +98,7 @@ async def _agents(service: Service, org_id: str, keys: dict[str, str]) -> list[D
     agents = []
     for name in AGENTS:
         id_ = ids.get(name) or await _create_agent(service, org_id, name)
-        key = keys.get(id_) or (await service.issue_agent_key(id_)).value.key
+        key = keys.get(id_) or (await service.issue_agent_key(id_, KEY_NAME)).value.key
         agents.append(DemoAgent(id_, name, key))
     return agents
 

@@ -164,6 +164,7 @@ def _print_welcome(
         f"Ibex is ready at {url}",
         f"  OpenAI SDK     base_url={url}/openai/v1",
         f"  Anthropic SDK  base_url={url}/anthropic",
+        f"  Dashboard      {url}/dashboard, where the admin key signs in",
         *(
             f"  note: /{name} has no key: set UPSTREAM_{name.upper()}_KEY, or run with --demo"
             for name, upstream in settings.upstreams.items()

@@ -2,13 +2,16 @@
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench_dashboard import Dashboard
 from bench_proxy import CONSTANT, HTTPX, IBEX
 from load import LoadFigures
 from pairs import PairFigures
+from report_dashboard import section
+from tables import table
 
 PROXY_NAMES = {
     CONSTANT: "Sanic, constant answer, no upstream",
@@ -50,12 +53,15 @@ request with a {answer} byte answer from a constant upstream. CPU is that of the
 alone: one process each. All answers were 200 and none was admitted open.
 
 {proxy}
+
+{dashboard}
 """
 
 
 def page(
     limiter: Mapping[tuple[str, int], PairFigures],
     proxy: Mapping[str, LoadFigures],
+    dashboard: Dashboard,
     *,
     valkey: str,
     load: float,
@@ -71,6 +77,7 @@ def page(
         connections=connections,
         answer=answer,
         proxy=_proxy(proxy),
+        dashboard=section(dashboard),
     )
 
 
@@ -82,7 +89,7 @@ def _machine(valkey: str, load: float) -> str:
         ("Valkey", f"{valkey}, append-only file flushed every second"),
         ("load average before", f"{load:.2f}"),
     ]
-    return _table(("machine", ""), rows)
+    return table(("machine", ""), rows)
 
 
 def _cpu() -> str:
@@ -106,7 +113,7 @@ def _ratios(
         ("CPU per request", plain, ibex.server_us / httpx.server_us),
         ("CPU per request", nothing, ibex.server_us / constant.server_us),
     ]
-    return _table(
+    return table(
         ("Ibex's", "against", "times"),
         [(what, against, f"{ratio:.2f}") for what, against, ratio in rows],
     )
@@ -136,7 +143,7 @@ def _limiter(limiter: Mapping[tuple[str, int], PairFigures]) -> str:
         )
         for (way, waiting), it in limiter.items()
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _targets(it: PairFigures) -> str:
@@ -162,9 +169,4 @@ def _proxy(proxy: Mapping[str, LoadFigures]) -> str:
         )
         for row, it in proxy.items()
     ]
-    return _table(("", "requests/s", "CPU us/request", "p50 ms", "p99 ms"), rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table(("", "requests/s", "CPU us/request", "p50 ms", "p99 ms"), rows)

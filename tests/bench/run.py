@@ -11,6 +11,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+import bench_dashboard
 import bench_limiter
 import bench_proxy
 from chat import ANSWER_BYTES
@@ -45,6 +46,7 @@ def measure(effort: Effort, load: float) -> str:
         return page(
             bench_limiter.measure(stand, effort),
             bench_proxy.measure(stand, effort),
+            bench_dashboard.measure(stand, effort),
             valkey=asyncio.run(_version(stand.valkey.url)),
             load=load,
             sizes=(bench_proxy.CONNECTIONS, ANSWER_BYTES),

@@ -60,6 +60,7 @@ def test_what_is_needed_is_printed(start_dev: StartDev) -> None:
     for shown in (*(agent["key"] for agent in info["agents"]), info["admin_key"]):
         assert shown in output
     assert f"curl {info['base_url']}/openai/v1/chat/completions" in output
+    assert f"{info['base_url']}/dashboard" in output
     assert "UPSTREAM_OPENAI_KEY" in output
     assert "UPSTREAM_ANTHROPIC_KEY" not in output
     assert "secret-of-a-provider" not in output
@@ -172,7 +173,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_of_one_line(
 
 
 def test_demo_agents_use_the_mock_through_the_gateway(start_dev: StartDev) -> None:
-    """Requests flow and tokens are counted, without a provider's key and against no provider."""
+    """Within a minute there are requests, tokens and denials, and no provider was asked."""
     dev = start_dev(
         "--demo", env={"UPSTREAM_OPENAI_URL": "https://api.example", "UPSTREAM_OPENAI_KEY": "k"}
     ).ready()
@@ -186,6 +187,7 @@ def test_demo_agents_use_the_mock_through_the_gateway(start_dev: StartDev) -> No
         rings = [keys.agent_ring(info["organization_id"], a["id"]) for a in info["agents"]]
         assert eventually(lambda: int(client.hget(used, month) or 0) > 0, 20)
         assert eventually(lambda: client.exists(*rings) == 2, 20)
+        assert eventually(lambda: any(client.hexists(r, "denied:agent") for r in rings), 60)
 
 
 @as_root

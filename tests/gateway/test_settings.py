@@ -41,6 +41,7 @@ BAD = {
     "DEFAULT_OUTPUT_TOKENS": ["-1", "1000001"],
     "RESERVATION_LEASE_S": ["0", "86401"],
     "LIMITER_DEADLINE_MS": ["0", "10001", "50ms"],
+    "TRUSTED_PROXIES": ["-1", "11", "all"],
     "SHUTDOWN_GRACE_S": ["-1", "601", "nan"],
     "CONFIG_POLL_S": ["0", "3601", "inf"],
     "UPSTREAM_CONNECT_TIMEOUT_S": ["0", "601"],

@@ -1,19 +1,20 @@
-"""Two organizations under management, and the REST API over them."""
+"""The REST API over two organizations under management."""
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
-from operators import World, world
+from limited_traffic import Traffic
+from operators import World
 from rest_server import Rest, serving
 
 
 @pytest.fixture
-async def operated(pool: asyncpg.Pool, redis_url: str) -> AsyncIterator[World]:
-    """Two organizations under management."""
-    async with world(pool, redis_url) as made:
-        made.channel.published.clear()
-        yield made
+async def traffic(operated: World, redis_url: str) -> AsyncIterator[Traffic]:
+    """Traffic on the world's Redis."""
+    assert operated
+    traffic = Traffic(redis_url)
+    yield traffic
+    await traffic.close()
 
 
 @pytest.fixture

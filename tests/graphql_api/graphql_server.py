@@ -1,21 +1,16 @@
 """The GraphQL face on a real server, in this process, and clients for it."""
 
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import httpx
-from sanic import Sanic
-from sanic.config import Config
+from sanic_apps import new_app, serving
 
 from graphql_api.auth import Authenticator
 from graphql_api.management import Management
 from graphql_api.view import register
-
-_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -100,19 +95,7 @@ async def graphql_server(
     management: Management, authenticator: Authenticator
 ) -> AsyncIterator[GraphQLServer]:
     """The routes of `register`, on a free port of loopback."""
-    app: Sanic[Config, Any] = Sanic(f"graphql-{next(_NUMBERS)}", configure_logging=False)
-    app.config.update({"ACCESS_LOG": False, "AUTO_EXTEND": False, "MOTD": False, "TOUCHUP": False})
+    app = new_app()
     register(app, lambda _: management, lambda _: authenticator)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server: Any = await app.create_server(sock=listening, return_asyncio_server=True)
-        await server.startup()
-        await server.before_start()
-        try:
-            async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
-                url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-                yield GraphQLServer(url, client)
-        finally:
-            await server.before_stop()
-            server.close()
-            await server.wait_closed()
-            await server.after_stop()
+    async with serving(app) as url, httpx.AsyncClient(timeout=20, trust_env=False) as client:
+        yield GraphQLServer(url, client)

@@ -1,18 +1,16 @@
 """The REST API on a port, over a world of operators, and what it answers."""
 
 import json
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import count
 from typing import Any
 
 import httpx
+import sanic_apps
 from operators import NOWHERE, Tenant, World
-from sanic import HTTPResponse, Request, Sanic
-from sanic.config import Config
+from sanic import HTTPResponse, Request
 
 from graphql_api import problems, rest
 from graphql_api.auth import Authenticator
@@ -23,7 +21,6 @@ AGENT_LIMITS = f"{ORGANIZATION}/agents/{{agent_id}}/rate-limits"
 CHANGES = f"{ORGANIZATION}/rate-limits/changes"
 KEYS = f"{ORGANIZATION}/keys"
 ROLES = ("platform", "admin", "read_only", "agent")
-_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -104,24 +101,15 @@ def path_to(path: str, tenant: Tenant | None) -> str:
 @asynccontextmanager
 async def serving(world: World) -> AsyncIterator[Rest]:
     """The API on a port of its own, in this process."""
-    app: Sanic[Config, Any] = Sanic(f"rest-{next(_NUMBERS)}", configure_logging=False)
-    app.config.update({"ACCESS_LOG": False, "AUTO_EXTEND": False, "MOTD": False, "TOUCHUP": False})
+    app = sanic_apps.new_app()
     authenticator = Authenticator(world.repository)
     rest.register(app, lambda _: world.management, lambda _: authenticator)
     app.error_handler.add(Exception, _problem)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server: Any = await app.create_server(sock=listening, return_asyncio_server=True)
-        await server.startup()
-        await server.before_start()
-        try:
-            async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client:
-                yield Rest(url, client, world)
-        finally:
-            await server.before_stop()
-            server.close()
-            await server.wait_closed()
-            await server.after_stop()
+    async with (
+        sanic_apps.serving(app) as url,
+        httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client,
+    ):
+        yield Rest(url, client, world)
 
 
 def _problem(_request: Request, error: Exception) -> HTTPResponse:

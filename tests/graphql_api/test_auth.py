@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 from multidict import CIMultiDict
-from operators import World
+from operators import NOWHERE, World
 
 from db import api_keys
 from db.api_keys import Role
@@ -112,3 +112,17 @@ async def test_a_mistyped_key_asks_nobody(
     assert "not valid" in await refusal(authenticator, bearer(operated.platform_key[:-1]))
     with pytest.raises(DatabaseUnavailable):
         await authenticator.viewer(bearer(operated.platform_key))
+
+
+async def test_a_live_operators_key_is_known_by_its_id(
+    operated: World, authenticator: Authenticator
+) -> None:
+    """As by its secret; an agent's, a revoked and an unknown one are nobody's."""
+    ours = operated.ours
+    assert await authenticator.viewer_of_id(ours.admin.key_id) == ours.admin
+    assert await authenticator.viewer_of_id(operated.platform.key_id) == operated.platform
+
+    await operated.management.revoke_key(ours.admin, ours.read_only.key_id)
+
+    for key_id in (ours.key_ids[Role.AGENT], ours.read_only.key_id, NOWHERE):
+        assert await authenticator.viewer_of_id(key_id) is None

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from graphql import get_introspection_query
 from graphql_server import Caller, graphql_server
+from limited_traffic import Traffic
 from operators import DEFAULTS, NOWHERE, World
 
 from db.api_keys import Role
@@ -121,13 +122,18 @@ async def test_the_platform_limit_is_for_platform_operators(
 
 
 @pytest.mark.parametrize("level", ["agentId", "organizationId", None])
-async def test_usage_is_sixty_minutes(platform: Caller, operated: World, level: str | None) -> None:
+async def test_usage_is_sixty_minutes(
+    platform: Caller, operated: World, traffic: Traffic, level: str | None
+) -> None:
     """An agent, an organization and the platform each have 60 points, the oldest first."""
+    for _ in range(3):
+        traffic.forwarded_open(operated.ours.id, operated.ours.agent_id)
+    await traffic.settled()
     ids = {"agentId": operated.ours.agent_id, "organizationId": operated.ours.id}
     answer = await platform.ask(
         "query($agentId: ID, $organizationId: ID) {"
         " rateLimitUsage(agentId: $agentId, organizationId: $organizationId) {"
-        " points { timestamp requests tokens denied { agent org global tokens } } } }",
+        " points { timestamp requests tokens open denied { agent org global tokens } } } }",
         {level: ids[level]} if level else {},
     )
 
@@ -135,6 +141,8 @@ async def test_usage_is_sixty_minutes(platform: Caller, operated: World, level: 
     times = [point["timestamp"] for point in points]
     assert len(points) == 60
     assert times == sorted(set(times))
+    assert {(point["requests"], point["tokens"]) for point in points} == {(0, 0)}
+    assert [point["open"] for point in points if point["open"]] == [3]
     assert points[0]["denied"] == {"agent": 0, "org": 0, "global": 0, "tokens": 0}
 
 

@@ -49,6 +49,9 @@ READS: dict[str, UseCase] = {
     "agent": lambda m, v, t: m.agent(v, t.agent_id),
     "agents": lambda m, v, t: m.agents(v, t.id),
     "keys": lambda m, v, t: m.keys(v, t.id),
+    "limits_of": lambda m, v, t: m.limits_of(v, [(t.id, None), (t.id, t.agent_id)]),
+    "ranked_agents": lambda m, v, t: m.ranked_agents(v, t.id),
+    "agent_keys": lambda m, v, t: m.agent_keys(v, t.agent_id),
 }
 WRITES: dict[str, UseCase] = {
     "update an organization": lambda m, v, t: update(m, v, t.id, None),
@@ -64,6 +67,7 @@ WRITES: dict[str, UseCase] = {
 PLATFORM_ONLY: dict[str, UseCase] = {
     "create_organization": lambda m, v, _: m.create_organization(v, "New"),
     "usage of the platform": lambda m, v, _: m.usage(v),
+    "numbers of the platform": lambda m, v, _: m.platform_numbers(v),
     "issue a platform key": lambda m, v, _: issue(m, v, Role.PLATFORM, None, None),
 }
 ALL = READS | WRITES
@@ -191,6 +195,7 @@ async def test_api_iso_ratelimit_lists_end_at_the_organization(operated: World) 
     management, admin = operated.management, operated.ours.admin
 
     own = await management.organizations(admin)
+    ranked = await management.ranked_organizations(admin)
     everything = await management.organizations(operated.platform)
     foreign = [
         (await management.agents(admin, operated.ours.id, after=operated.theirs.agent_id)).items,
@@ -198,5 +203,6 @@ async def test_api_iso_ratelimit_lists_end_at_the_organization(operated: World) 
     ]
 
     assert [org.id for org in own.items] == [operated.ours.id]
+    assert ([row.organization.id for row in ranked.items], ranked.total) == ([operated.ours.id], 1)
     assert [org.id for org in everything.items] == [operated.ours.id, operated.theirs.id]
     assert foreign == [(), ()]

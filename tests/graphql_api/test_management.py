@@ -1,72 +1,22 @@
 """What operators read and change, on real servers. Who may: see test_isolation.py."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
+from limited_traffic import Traffic
 from msgspec import structs
 from operators import DEFAULTS, World, update
 from servers import StartRedis
 
 from db.limits import OverrideChange
-from gateway.breaker import Breaker
 from graphql_api.errors import Conflict, DatabaseUnavailable, LimiterError
 from graphql_api.management import Management
 from graphql_api.model import Overrides, RateLimits
 from lua.connection import RedisAddress, connect
-from lua.decision import Subject
-from lua.limiter import LuaLimiter
-from lua.recorder import Recorder
 from lua.usage import LiveNumbers
-
-
-class Traffic:
-    """A limiter on the world's Redis, as a gateway has it."""
-
-    def __init__(self, url: str) -> None:
-        self._client = connect(RedisAddress(url), timeout_s=5)
-        self._gate = Breaker(self._answers)
-        self.limiter = LuaLimiter(self._client, self._gate, deadline_s=5, lease_s=60)
-        self.recorder = Recorder(self._client, self._gate)
-
-    async def request(
-        self, org_id: str, agent_id: str, tokens: int | None, agent_rpm: int | None = None
-    ) -> None:
-        """One request that holds 20; `tokens` None: it is still under way."""
-        subject = Subject.of((org_id, agent_id), (agent_rpm, None, None), None)
-        decision = await self.limiter.admit(subject, 20, 0)
-        assert not decision.is_open
-        if not decision.admitted:
-            self.recorder.denied(decision)
-        elif tokens is not None:
-            self.limiter.settle(decision.reservation, tokens)
-
-    async def settled(self) -> None:
-        """Everything is in Redis."""
-        assert await self.limiter.spool.drain(5)
-        await self.recorder.write()
-
-    async def close(self) -> None:
-        await self.limiter.close(5)
-        await self.recorder.close(5)
-        await self._gate.close()
-        await self._client.aclose()
-
-    @staticmethod
-    async def _answers() -> bool:
-        return True
-
-
-@pytest.fixture
-async def traffic(operated: World, redis_url: str) -> AsyncIterator[Traffic]:
-    """Traffic on the world's Redis."""
-    assert operated
-    traffic = Traffic(redis_url)
-    yield traffic
-    await traffic.close()
 
 
 async def test_a_new_organization_has_the_platforms_limits_and_no_traffic(

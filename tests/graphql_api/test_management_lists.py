@@ -109,6 +109,24 @@ async def test_a_revoked_key_stays_listed_as_revoked(operated: World) -> None:
     assert revoked.value in (await operated.management.keys(ours.admin, ours.id)).items
 
 
+async def test_an_agents_keys_are_its_own(operated: World) -> None:
+    """All of them, the oldest first, revoked ones too; none of another agent or an operator."""
+    ours, management = operated.ours, operated.management
+    other = (await management.create_agent(ours.admin, ours.id, "other")).value
+    made = {ours.agent_id: [ours.key_ids[Role.AGENT]], other.id: []}
+    for agent_id in (other.id, ours.agent_id, other.id):
+        issued = await management.issue_key(
+            ours.admin, role=Role.AGENT, organization_id=None, agent_id=agent_id
+        )
+        made[agent_id].append(issued.value.key.id)
+    revoked = (await management.revoke_key(ours.admin, made[other.id][0])).value
+
+    for agent_id, key_ids in made.items():
+        found = await management.agent_keys(ours.read_only, agent_id)
+        assert [key.id for key in found] == key_ids
+    assert revoked in await management.agent_keys(ours.admin, other.id)
+
+
 async def test_what_was_created_is_found(operated: World) -> None:
     """By its id and in the lists; gateways are told of a new agent."""
     management, platform = operated.management, operated.platform

@@ -1,4 +1,4 @@
-"""Rings as charts show them, and denials written at an injected time."""
+"""Rings as charts show them, and counts written at an injected time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,9 +18,9 @@ def shown(scripts: Scripts, ring: str) -> tuple[Minute, ...]:
     return _minutes(fields, scripts.now_ms // 1000)
 
 
-def record(scripts: Scripts, level: str, counts: Mapping[int, int], ring: str = RINGS[0]) -> int:
-    """Write denials of one ring by minute; returns how many keys had to be replaced."""
-    args = [value for minute, count in counts.items() for value in (1, level, minute, count)]
+def record(scripts: Scripts, series: str, counts: Mapping[int, int], ring: str = RINGS[0]) -> int:
+    """Add to a series of one ring by minute; returns how many keys had to be replaced."""
+    args = [value for minute, count in counts.items() for value in (1, series, minute, count)]
     now_ms, healed = scripts.client.eval(RECORD.source, 1, ring, scripts.now_ms, *args)
     assert now_ms == scripts.now_ms
     return int(healed)

@@ -6,15 +6,17 @@ from itertools import pairwise
 
 import pytest
 from charted import RINGS, record, shown
-from script_calls import START_MS, Ask, Scripts
+from running import Look
+from script_calls import ORG, START_MS, Ask, Scripts
 
 from lua import keys
 from lua.connection import RedisAddress, connect
 from lua.errors import LimiterBrokenError, LimiterUnavailableError
-from lua.history import MINUTES, last_hour
+from lua.history import MINUTES, last_hour, last_hours
 
 MINUTE_MS = 60_000
 LEVELS = ("agent", "org", "global", "tokens")
+SERIES = ("open", *(f"denied:{level}" for level in LEVELS))
 
 
 def active(scripts: Scripts, ring: str = RINGS[0]) -> dict[int, tuple[int, int, dict[str, int]]]:
@@ -25,7 +27,7 @@ def active(scripts: Scripts, ring: str = RINGS[0]) -> dict[int, tuple[int, int, 
     return {
         point.minute - now: (point.requests, point.tokens, dict(point.denied))
         for point in minutes
-        if point.requests or point.tokens or point.denied
+        if point.requests or point.tokens or point.denied or point.open
     }
 
 
@@ -48,14 +50,15 @@ class Traffic:
                 record(self._scripts, kind, {minute: amount}, ring)
         self.counted[minute, kind] += amount
 
-    def chart(self) -> list[tuple[int, int, dict[str, int]]]:
+    def chart(self) -> list[tuple[int, int, dict[str, int], int]]:
         """What the last hour must show."""
         last = self._scripts.now_ms // MINUTE_MS
         return [
             (
                 self.counted[minute, "requests"],
                 self.counted[minute, "used"],
-                {level: n for level in LEVELS if (n := self.counted[minute, level])},
+                {level: n for level in LEVELS if (n := self.counted[minute, f"denied:{level}"])},
+                self.counted[minute, "open"],
             )
             for minute in range(last - MINUTES + 1, last + 1)
         ]
@@ -68,9 +71,9 @@ def test_every_minute_is_what_was_counted_in_it(scripts: Scripts, seed: int) -> 
     traffic = Traffic(scripts)
     for _ in range(150):
         scripts.now_ms += chance.choice((0, 500, 7_000, 61_000, 200_000))
-        traffic.happens(chance.choice(("requests", "used", *LEVELS)), chance.randint(1, 9))
+        traffic.happens(chance.choice(("requests", "used", *SERIES)), chance.randint(1, 9))
         for ring in RINGS:
-            assert [(p.requests, p.tokens, p.denied) for p in shown(scripts, ring)] == (
+            assert [(p.requests, p.tokens, p.denied, p.open) for p in shown(scripts, ring)] == (
                 traffic.chart()
             )
 
@@ -110,7 +113,7 @@ def test_a_small_step_back_of_the_clock_hides_nothing(scripts: Scripts) -> None:
 @pytest.mark.parametrize("junk", [b"", b"x", b"x" * 244, b"12", b"\xff" * 260])
 def test_fields_that_are_not_the_scripts_own_are_empty(scripts: Scripts, junk: bytes) -> None:
     """Whatever somebody wrote into a ring, a chart of zeros comes out, not an error."""
-    names = ("seconds", "minutes", "tokens", "running", "denied:agent")
+    names = ("seconds", "minutes", "tokens", "running", "denied:agent", "open")
     fields = {**dict.fromkeys(names, junk), "tokens:x": junk, "more": junk}
     if len(junk) == 244:  # the length of a series of requests, from a time long past
         fields.pop("seconds")
@@ -130,7 +133,25 @@ async def test_an_idle_ring_is_sixty_zeros_of_redis_time(redis_url: str) -> None
     assert len(minutes) == 60
     assert minutes[-1].minute in (before // 60, after // 60)
     assert [b.minute - a.minute for a, b in pairwise(minutes)] == [1] * 59
-    assert {(point.requests, point.tokens, len(point.denied)) for point in minutes} == {(0, 0, 0)}
+    assert {(p.requests, p.tokens, len(p.denied), p.open) for p in minutes} == {(0, 0, 0, 0)}
+
+
+async def test_the_hours_of_many_rings_take_one_round_trip(redis_url: str, look: Look) -> None:
+    """In the order of the rings, all up to the same minute."""
+    scripts = Scripts(look.redis)
+    seconds, _ = look.redis.time()
+    scripts.now_ms = int(seconds) * 1000
+    scripts.admit(*[Ask(agent="a1")] * 2, Ask(agent="a2"))
+    rings = [keys.agent_ring(ORG, agent) for agent in ("a2", "idle", "a1")]
+    client = connect(RedisAddress(redis_url), timeout_s=2)
+    look.redis.config_resetstat()
+
+    hours = await last_hours(client, [*rings, keys.org_ring(ORG)])
+
+    assert [sum(point.requests for point in hour) for hour in hours] == [1, 0, 2, 3]
+    assert len({hour[-1].minute for hour in hours}) == 1
+    assert look.redis.info("commandstats")["cmdstat_exec"]["calls"] == 1
+    await client.aclose()
 
 
 async def test_errors_tell_an_outage_from_a_broken_key(redis_url: str) -> None:

@@ -66,6 +66,19 @@ async def test_nobody_there_is_said_at_once(start_redis: StartRedis) -> None:
     await client.aclose()
 
 
+async def test_connections_that_the_server_closed_cost_no_call(redis_url: str, look: Look) -> None:
+    """After a restart each call finds a new connection, and none is spent on finding out."""
+    client = connect(RedisAddress(redis_url), timeout_s=5)
+    await asyncio.gather(*[call(client, "PING") for _ in range(3)])
+    look.redis.client_kill_filter(_type="normal", skipme=True)
+    await asyncio.sleep(0.1)
+
+    replies = await asyncio.gather(*[call(client, "PING") for _ in range(3)])
+
+    assert set(replies) <= {b"PONG", "PONG"}
+    await client.aclose()
+
+
 async def test_a_reply_that_comes_late_is_nobody_elses(
     client: Redis, proxy: TcpProxy, look: Look
 ) -> None:

@@ -9,34 +9,22 @@ from urllib.parse import urlsplit
 
 import pytest
 from charted import RINGS, record, shown
+from recordings import MINUTE_MS, Gate, denial, denied, now_ms
 from redis.asyncio import Redis
-from running import subject, through
-from script_calls import AGENT, ORG, Ask, Scripts
+from running import through
+from script_calls import ORG, Ask, Scripts
 from servers import StartRedis
 from tcp_proxy import TcpProxy
 from waiting import comes_true
 
 from lua import keys, recorder
 from lua.connection import RedisAddress, connect
-from lua.decision import Decision, Level, Reservation
+from lua.decision import Level
 from lua.history import last_hour
 from lua.recorder import Recorder
 
 LEVELS: tuple[Level, ...] = ("agent", "org", "global", "tokens")
-MINUTE_MS = 60_000
 HOUR_S = 3600
-
-
-class Gate:
-    """Whether Redis is asked, as the test says."""
-
-    is_open = False
-
-    def succeeded(self) -> None:
-        """Nothing to do."""
-
-    def failed(self, reason: str) -> None:
-        raise AssertionError(reason)
 
 
 @pytest.fixture
@@ -45,25 +33,6 @@ async def client(redis_url: str) -> AsyncIterator[Redis]:
     client = connect(RedisAddress(redis_url), timeout_s=2)
     yield client
     await client.aclose()
-
-
-def denial(now_ms: int, level: Level = "agent", agent: str = AGENT, org: str = ORG) -> Decision:
-    """What the limiter says to a request that it denies."""
-    who = subject(org, agent)
-    return Decision(who, Reservation(who, "r"), admitted=False, now_ms=now_ms, level=level)
-
-
-async def now_ms(client: Redis) -> int:
-    seconds, _ = await client.time()
-    return int(seconds) * 1000
-
-
-async def denied(client: Redis, ring: str = RINGS[0]) -> Counter[str]:
-    """All denials in a ring's last hour, by level."""
-    total: Counter[str] = Counter()
-    for minute in await last_hour(client, ring):
-        total.update(minute.denied)
-    return total
 
 
 async def test_every_denial_of_many_processes_is_counted_once_at_each_ring(client: Redis) -> None:
@@ -107,8 +76,8 @@ async def test_a_denial_counts_in_the_minute_of_its_decision(client: Redis) -> N
 def test_a_minute_that_is_over_an_hour_old_is_left_out(scripts: Scripts) -> None:
     """It is shown no more, and must not push out the minutes that are."""
     now = scripts.now_ms // MINUTE_MS
-    record(scripts, "agent", {now: 3, now - 59: 1})
-    record(scripts, "agent", {now - 60: 9, now - 500: 9})
+    record(scripts, "denied:agent", {now: 3, now - 59: 1})
+    record(scripts, "denied:agent", {now - 60: 9, now - 500: 9})
 
     assert {p.minute - now: p.denied for p in shown(scripts, RINGS[0]) if p.denied} == {
         -59: {"agent": 1},
@@ -118,7 +87,7 @@ def test_a_minute_that_is_over_an_hour_old_is_left_out(scripts: Scripts) -> None
 
 def test_a_ring_of_denials_alone_expires(scripts: Scripts) -> None:
     """Where nothing was ever admitted there is a chart all the same, for an hour."""
-    record(scripts, "agent", {scripts.now_ms // MINUTE_MS: 1})
+    record(scripts, "denied:agent", {scripts.now_ms // MINUTE_MS: 1})
 
     assert HOUR_S < scripts.client.ttl(RINGS[0]) <= HOUR_S + 120
 
@@ -128,7 +97,7 @@ def test_recording_changes_nothing_that_decides(scripts: Scripts) -> None:
     assert scripts.admit_one(Ask(agent_rpm=2)).admitted
     before = scripts.client.hget(RINGS[0], "seconds")
 
-    record(scripts, "agent", {scripts.now_ms // MINUTE_MS: 50})
+    record(scripts, "denied:agent", {scripts.now_ms // MINUTE_MS: 50})
 
     assert scripts.client.hget(RINGS[0], "seconds") == before
     assert [scripts.admit_one(Ask(agent_rpm=2)).admitted for _ in range(2)] == [True, False]
@@ -139,7 +108,7 @@ def test_a_key_that_is_no_ring_is_replaced_and_told(scripts: Scripts) -> None:
     """As the other scripts do with a key that is not theirs."""
     scripts.client.set(RINGS[0], "mine")
 
-    healed = record(scripts, "org", {scripts.now_ms // MINUTE_MS: 2})
+    healed = record(scripts, "denied:org", {scripts.now_ms // MINUTE_MS: 2})
 
     assert healed == 1
     assert shown(scripts, RINGS[0])[-1].denied == {"org": 2}

@@ -82,7 +82,9 @@ async def viewer(repository: Repository, secret: str) -> Viewer:
 
 
 @asynccontextmanager
-async def world(pool: asyncpg.Pool, redis_url: str) -> AsyncIterator[World]:
+async def world(
+    pool: asyncpg.Pool, redis_url: str, defaults: Limits = DEFAULTS
+) -> AsyncIterator[World]:
     """Everything, on these servers."""
     channel = Channel()
     repository = Repository(pool)
@@ -91,7 +93,7 @@ async def world(pool: asyncpg.Pool, redis_url: str) -> AsyncIterator[World]:
     platform_key = (await service.issue_platform_key("root")).value.key
     try:
         yield World(
-            Management(repository, LiveNumbers(client), channel.publish, DEFAULTS),
+            Management(repository, LiveNumbers(client), channel.publish, defaults),
             repository,
             channel,
             await tenant(service, repository, "Ours"),
