@@ -1,0 +1,95 @@
+"""All figures of one run, and what they are held against."""
+
+from typing import NamedTuple
+
+import bench_agents
+import bench_latency
+import bench_streams
+import bench_unary
+import msgspec
+from bench_limiter import LimiterFigures
+from closed_loop import LoopFigures
+from participants import IBEX, IBEX_2, LITELLM_ROW, TRAEFIK_ROW
+
+
+class Results(msgspec.Struct, frozen=True):
+    """By section. Rows of participants who were left out are missing."""
+
+    unary: bench_unary.Figures
+    latency: bench_latency.Figures
+    streams: bench_streams.Figures
+    held: dict[str, float]
+    """Bytes for each open stream."""
+    agents: bench_agents.AgentFigures
+    limiter: LimiterFigures
+
+    def usual(self, name: str) -> LoopFigures | None:
+        """32 connections, all admitted."""
+        return self.unary.get((name, bench_unary.USUAL))
+
+    def refused(self, name: str) -> LoopFigures | None:
+        """32 connections, all denied."""
+        return self.unary.get((name, bench_unary.REFUSED))
+
+    def streamed(self, name: str) -> LoopFigures | None:
+        """64 streams."""
+        return self.streams.get((name, bench_streams.USUAL))
+
+    def added_p99(self, name: str) -> float | None:
+        """Milliseconds added to no gateway at 2,000 requests a second."""
+        it = bench_latency.added(self.latency, name, bench_latency.USUAL)
+        return it.p99_ms if it else None
+
+
+class Target(NamedTuple):
+    """A figure, what it is aimed at, and the worst that will do."""
+
+    what: str
+    found: float | None
+    aim: float
+    worst: float
+    unit: str = ""
+    more_is_better: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.found is None:
+            return "not measured"
+        sign = -1 if self.more_is_better else 1
+        if self.found * sign <= self.aim * sign:
+            return "met"
+        return "within" if self.found * sign <= self.worst * sign else "**missed**"
+
+
+def targets(it: Results) -> list[Target]:
+    """What this project has set itself."""
+    ibex, traefik = it.usual(IBEX), it.usual(TRAEFIK_ROW)
+    denied, traefik_denied = it.refused(IBEX), it.refused(TRAEFIK_ROW)
+    stream, traefik_stream = it.streamed(IBEX), it.streamed(TRAEFIK_ROW)
+    two, litellm = it.usual(IBEX_2), it.usual(LITELLM_ROW)
+    added, traefik_added = it.added_p99(IBEX), it.added_p99(TRAEFIK_ROW)
+    against = "against Traefik + Redis"
+    return [
+        Target(f"CPU per request, admitted, {against}", _cpu(ibex, traefik), 1.0, 1.3),
+        Target(f"CPU per request, denied, {against}", _cpu(denied, traefik_denied), 0.8, 1.1),
+        Target(f"CPU per stream of 50 events, {against}", _cpu(stream, traefik_stream), 0.9, 1.1),
+        Target(f"p99 added at 2,000/s, {against}", _ratio(added, traefik_added), 1.0, 1.5),
+        Target("requests/s against LiteLLM", _rate(ibex, litellm), 60, 40, "", True),
+        Target("Redis CPU per request, admitted", ibex.redis_us if ibex else None, 15, 25, "us"),
+        Target("CPU, 100,000 agents against 100", _cpu(it.agents.many, it.agents.few), 1.0, 1.1),
+        Target("memory per open stream", it.held[IBEX] / 1e3, 40, 80, "kB"),
+        Target("start with 100,000 agents", it.agents.start_s, 3, 8, "s"),
+        Target("requests/s, two workers against one", _rate(two, ibex), 1.8, 1.8, "", True),
+    ]
+
+
+def _cpu(it: LoopFigures | None, against: LoopFigures | None) -> float | None:
+    return it.gateway_us / against.gateway_us if it and against else None
+
+
+def _rate(it: LoopFigures | None, against: LoopFigures | None) -> float | None:
+    return it.requests_per_s / against.requests_per_s if it and against else None
+
+
+def _ratio(it: float | None, against: float | None) -> float | None:
+    return it / against if it is not None and against and against > 0 else None

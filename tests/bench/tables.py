@@ -1,0 +1,34 @@
+"""Markdown tables, and how numbers look in them."""
+
+from collections.abc import Iterable, Sequence
+
+NOTHING = "-"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown: words to the left, numbers to the right."""
+    found = [*rows]
+    lines = [head, ["---" if n == 0 else "--:" for n in range(len(head))], *found]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def count(value: float | None) -> str:
+    """A whole number; small ones with a decimal."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004 - three digits
+
+
+def micros(value: float | None) -> str:
+    """Microseconds."""
+    return NOTHING if value is None else f"{value:,.0f}" if value >= 1 else "0"
+
+
+def millis(value: float | None) -> str:
+    """Milliseconds."""
+    return NOTHING if value is None else f"{value:,.2f}"
+
+
+def times(value: float | None, against: float | None) -> str:
+    """A ratio."""
+    return NOTHING if value is None or not against else f"{value / against:.2f}"
