@@ -66,4 +66,5 @@ def text(field: Field, it: AgentFigures) -> str:
         )
     ]
     head = ("", "requests/s", "CPU us/request", "Redis CPU us/request", "at rest, MB")
-    return f"{table(head, rows)}\n\nWith {MANY:,} agents it answers {it.start_s:.1f} s after its start."
+    start = f"With {MANY:,} agents it answers {it.start_s:.1f} s after its start."
+    return f"{table(head, rows)}\n\n{start}"

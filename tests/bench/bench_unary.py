@@ -11,6 +11,8 @@ from tables import count, micros, table
 ADMITTED, HALF, DENIED = "admitted", "half denied", "denied"
 MOST_STRAY = 0.05
 """How much of a run may end otherwise than planned: what a limit of one a minute lets pass."""
+SLOW_S = 10.0
+"""So long that what is under way at the end does not count."""
 EXPECTED = {ADMITTED: 0.0, HALF: 0.5, DENIED: 1.0}
 
 
@@ -33,7 +35,7 @@ def measure(field: Field) -> Figures:
     for _ in range(field.effort.rounds):
         for participant in field.participants:
             for point in _points(field, participant):
-                figures = field.loop(participant, _load(field, point))
+                figures = field.loop(participant, _load(field, point, participant))
                 assert abs(figures.denied - EXPECTED[point.mix]) < MOST_STRAY, figures
                 found.setdefault((participant.name, point), []).append(figures)
     return {row: typical(rounds) for row, rounds in found.items()}
@@ -49,9 +51,10 @@ def _points(field: Field, participant: Participant) -> list[Point]:
     ]
 
 
-def _load(field: Field, point: Point) -> Load:
+def _load(field: Field, point: Point, participant: Participant) -> Load:
     senders = {ADMITTED: field.plenty, HALF: field.mixed(), DENIED: field.tight}[point.mix]
-    return Load(senders, point.connections, field.effort.seconds)
+    seconds = SLOW_S if participant.is_slow else field.effort.seconds
+    return Load(senders, point.connections, seconds)
 
 
 def text(field: Field, figures: Figures) -> str:

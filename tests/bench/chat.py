@@ -62,7 +62,9 @@ class Form(msgspec.Struct, frozen=True):
     def pieces(self, kind: Kind) -> tuple[str, str, str]:
         """The request on the wire; host and key belong between the pieces."""
         body = _question(self.models.get(kind, "gpt-4o-mini"), is_stream=kind is not Kind.CHAT)
-        extra = "".join(f"{name}: {value}\r\n" for name, value in self.headers.get(kind, {}).items())
+        extra = "".join(
+            f"{name}: {value}\r\n" for name, value in self.headers.get(kind, {}).items()
+        )
         rest = (
             "\r\nAccept: application/json\r\n"
             "Accept-Encoding: identity\r\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 from chat import Sender
 from closed_loop import Load, LoopFigures, run
-from consumption import memory_bytes
+from consumption import cpu_s, memory_bytes
 from participants import IBEX, IBEX_2, Participant, lineup
 from senders import provision
 from stand import Effort, Server, Stand
@@ -18,7 +18,8 @@ from tools import MissingError
 from gateway.embedded import HOST
 
 AGENTS = 100
-WARM_UP_S = 1
+WARM_UP_S, SLOW_WARM_UP_S = 1, 5
+IDLE_S = 2.0
 WARM_UP_CONNECTIONS = 32
 SETTLED_WITHIN_S = 5.0
 ASKED_EACH = 10
@@ -42,6 +43,7 @@ class Field:
         for participant in lineup(stand.postgres.url):
             if participant.is_quick or not effort.is_quick:
                 self._start(participant)
+        stand.redis_idle = _idle(stand.valkey.child.pid)
 
     def server(self, participant: Participant) -> Server:
         """Where it listens."""
@@ -73,7 +75,15 @@ class Field:
         self.participants.append(participant)
         self._servers[participant.name] = server
         self.rest[participant.name] = memory_bytes(server.pid)
-        self.loop(participant, Load(self.plenty, WARM_UP_CONNECTIONS, WARM_UP_S))
+        seconds = SLOW_WARM_UP_S if participant.is_slow else WARM_UP_S
+        self.loop(participant, Load(self.plenty, WARM_UP_CONNECTIONS, seconds))
+
+
+def _idle(pid: int) -> float:
+    """CPU seconds per second of a server to whom nobody sends anything."""
+    before = cpu_s(pid)
+    time.sleep(IDLE_S)
+    return (cpu_s(pid) - before) / IDLE_S
 
 
 def _require_decided(port: int) -> None:

@@ -14,9 +14,7 @@ from gateway.embedded import HOST, free_port
 DIRECT_ROW, IBEX, IBEX_2 = "direct", "ibex", "ibex_2"
 TRAEFIK_ROW, NGINX_ROW = "traefik", "nginx_lua"
 PORTKEY_ROW, LITELLM_ROW = "portkey", "litellm"
-IBEX_FORM = Form(
-    {Kind.CHAT: "/openai", Kind.EVENTS: f"/{Kind.EVENTS}", Kind.HELD: f"/{Kind.HELD}"}
-)
+IBEX_FORM = Form({Kind.CHAT: "/openai", Kind.EVENTS: f"/{Kind.EVENTS}", Kind.HELD: f"/{Kind.HELD}"})
 
 
 class Participant(msgspec.Struct, frozen=True):
@@ -67,9 +65,9 @@ def _litellm(stand: Stand) -> Server:
     env = {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # it would fetch a newer one from elsewhere
         "LITELLM_LOG": "CRITICAL",
-        "PYTHONPATH": str(CONFIGURATIONS),
+        "PYTHONPATH": "",  # nothing of ours
     }
-    (stand.home / "litellm_callers.py").write_text((CONFIGURATIONS / "litellm_callers.py").read_text())
+    stand.configuration("litellm_callers.py")  # it is looked for beside the other one
     program = python_program("litellm", LITELLM)
     command = [program, "--config", str(path), "--host", HOST, "--port", str(port)]
     form = Form(dict.fromkeys(Kind, ""), models={kind: str(kind) for kind in Kind})

@@ -1,4 +1,4 @@
-"""The page's picture: what a request costs, drawn by Plotly in Debian's Chromium, without a network."""
+"""The page's picture: what a request costs. Drawn by Plotly in Debian's Chromium, off-line."""
 
 import shutil
 from pathlib import Path
@@ -39,7 +39,7 @@ def draw(field: Field, results: Results, path: Path) -> bool:
 
 
 def _figure(field: Field, results: Results) -> go.Figure:
-    """A panel for each kind of request; logarithmic, since the slowest take a hundred times more."""
+    """A panel for each kind of request; logarithmic, as the slowest take a hundred times more."""
     figure = make_subplots(cols=3, shared_yaxes=True, subplot_titles=PANELS)
     participants = [it for it in reversed(field.participants) if it.name != DIRECT_ROW]
     found = (results.usual, results.refused, results.streamed)

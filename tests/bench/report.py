@@ -15,7 +15,7 @@ import bench_unary
 import msgspec
 from field import Field
 from participants import DIRECT_ROW, TRAEFIK_ROW
-from results import Results, targets
+from results import Results, cpu, rate, redis, targets
 from tables import NOTHING, table, times
 from tools import LITELLM, TRAEFIK, debian
 
@@ -35,9 +35,10 @@ each figure is the median of {rounds} rounds of {seconds:g} s.
 UNARY = """\
 wrk, each connection asking again when its answer is there: an OpenAI chat request of 100 agents in
 turn, and an answer of 700 bytes from nginx. CPU is that of all processes of the gateway, and of the
-one Redis server that all share. "Denied" is by a limit of one request a minute; what cannot deny has
-no such row. For Ibex every limit is set, keys are looked up, usage is read and settled; the others
-keep one limit for each caller. "No gateway" shows what the upstream takes.
+one Redis server that all share, less what it takes when idle. "Denied" is by a limit of one request
+a minute; what cannot deny has no such row. For Ibex every limit is set, keys are looked up, usage
+is read and settled; the others keep one limit for each caller. "No gateway" shows what the upstream
+takes.
 
 """
 LATENCY = """\
@@ -130,8 +131,8 @@ def _targets(results: Results) -> str:
         for it in targets(results)
     ]
     note = (
-        "Both workers, the load generator, Redis and the upstream share the machine's cores: the last"
-        " line can reach its target only where there are more of these than processes at work."
+        "Both workers, the load generator, Redis and the upstream share the machine's cores: the"
+        " last target can be reached only where there are more cores than processes at work."
     )
     return f"{table(('', 'found', 'aim', 'at worst', ''), rows)}\n\n{note}"
 
@@ -149,11 +150,11 @@ def _ratios(field: Field, results: Results) -> str:
         rows.append(
             (
                 it.title,
-                times(mine and mine.requests_per_s, usual and usual.requests_per_s),
-                times(mine and mine.gateway_us, usual and usual.gateway_us),
-                times(mine and mine.redis_us, usual and usual.redis_us),
-                times(denied and denied.gateway_us, refused and refused.gateway_us),
-                times(streamed and streamed.gateway_us, stream and stream.gateway_us),
+                times(rate(mine), rate(usual)),
+                times(cpu(mine), cpu(usual)),
+                times(redis(mine), redis(usual)),
+                times(cpu(denied), cpu(refused)),
+                times(cpu(streamed), cpu(stream)),
                 times(added, results.added_p99(TRAEFIK_ROW)),
                 times(results.held[it.name], results.held.get(TRAEFIK_ROW)),
             )

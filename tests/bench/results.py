@@ -70,26 +70,48 @@ def targets(it: Results) -> list[Target]:
     added, traefik_added = it.added_p99(IBEX), it.added_p99(TRAEFIK_ROW)
     against = "against Traefik + Redis"
     return [
-        Target(f"CPU per request, admitted, {against}", _cpu(ibex, traefik), 1.0, 1.3),
-        Target(f"CPU per request, denied, {against}", _cpu(denied, traefik_denied), 0.8, 1.1),
-        Target(f"CPU per stream of 50 events, {against}", _cpu(stream, traefik_stream), 0.9, 1.1),
-        Target(f"p99 added at 2,000/s, {against}", _ratio(added, traefik_added), 1.0, 1.5),
-        Target("requests/s against LiteLLM", _rate(ibex, litellm), 60, 40, "", True),
-        Target("Redis CPU per request, admitted", ibex.redis_us if ibex else None, 15, 25, "us"),
-        Target("CPU, 100,000 agents against 100", _cpu(it.agents.many, it.agents.few), 1.0, 1.1),
+        Target(f"CPU per request, admitted, {against}", ratio(cpu(ibex), cpu(traefik)), 1.0, 1.3),
+        Target(
+            f"CPU per request, denied, {against}", ratio(cpu(denied), cpu(traefik_denied)), 0.8, 1.1
+        ),
+        Target(
+            f"CPU per stream of 50 events, {against}",
+            ratio(cpu(stream), cpu(traefik_stream)),
+            0.9,
+            1.1,
+        ),
+        Target(f"p99 added at 2,000/s, {against}", ratio(added, traefik_added), 1.0, 1.5),
+        Target("requests/s against LiteLLM", ratio(rate(ibex), rate(litellm)), 60, 40, "", True),
+        Target("Redis CPU per request, admitted", redis(ibex), 15, 25, "us"),
+        Target(
+            "CPU, 100,000 agents against 100",
+            ratio(cpu(it.agents.many), cpu(it.agents.few)),
+            1.0,
+            1.1,
+        ),
         Target("memory per open stream", it.held[IBEX] / 1e3, 40, 80, "kB"),
         Target("start with 100,000 agents", it.agents.start_s, 3, 8, "s"),
-        Target("requests/s, two workers against one", _rate(two, ibex), 1.8, 1.8, "", True),
+        Target(
+            "requests/s, two workers against one", ratio(rate(two), rate(ibex)), 1.8, 1.8, "", True
+        ),
     ]
 
 
-def _cpu(it: LoopFigures | None, against: LoopFigures | None) -> float | None:
-    return it.gateway_us / against.gateway_us if it and against else None
+def cpu(it: LoopFigures | None) -> float | None:
+    """The gateway's microseconds per request."""
+    return it.gateway_us if it else None
 
 
-def _rate(it: LoopFigures | None, against: LoopFigures | None) -> float | None:
-    return it.requests_per_s / against.requests_per_s if it and against else None
+def redis(it: LoopFigures | None) -> float | None:
+    """Redis' microseconds per request."""
+    return it.redis_us if it else None
 
 
-def _ratio(it: float | None, against: float | None) -> float | None:
+def rate(it: LoopFigures | None) -> float | None:
+    """Requests per second."""
+    return it.requests_per_s if it else None
+
+
+def ratio(it: float | None, against: float | None) -> float | None:
+    """None where one is not known, or there is nothing to compare with."""
     return it / against if it is not None and against and against > 0 else None

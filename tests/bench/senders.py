@@ -47,8 +47,8 @@ async def _organization(
     rows = [(agent_id, org_id, "agent") for agent_id, _ in agents]
     await _insert(connection, "agents", ("id", "org_id", "name"), rows)
     keys = [("agent", org_id, agent_id, digest(key), prefix(key)) for agent_id, key in agents]
-    columns = ("role", "org_id", "agent_id", "digest", "prefix")
-    await _insert(connection, "api_keys", columns, keys)
+    key_columns = ("role", "org_id", "agent_id", "digest", "prefix")
+    await _insert(connection, "api_keys", key_columns, keys)
     if is_tight:
         overrides = [(org_id, agent_id, 1) for agent_id, _ in agents]
         columns = ("org_id", "agent_id", "requests_per_minute")

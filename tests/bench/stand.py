@@ -57,6 +57,8 @@ class Stand:
         for server in (self.valkey, self.postgres):
             exits.callback(server.stop)
             server.start()
+        self.redis_idle = 0.0
+        """CPU seconds per second of the Redis server when nobody sends anything."""
         self.upstream = self.nginx("upstream.conf")
         self.upstream_url = Address(HOST, self.upstream.port).url
 

@@ -16,7 +16,7 @@ def count(value: float | None) -> str:
     """A whole number; small ones with a decimal."""
     if value is None:
         return NOTHING
-    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004 - three digits
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def micros(value: float | None) -> str:
@@ -30,5 +30,7 @@ def millis(value: float | None) -> str:
 
 
 def times(value: float | None, against: float | None) -> str:
-    """A ratio."""
-    return NOTHING if value is None or not against else f"{value / against:.2f}"
+    """A ratio; nothing where there is nothing to compare with."""
+    if value is None or against is None or against <= 0:
+        return NOTHING
+    return f"{value / against:.2f}"

@@ -57,7 +57,9 @@ def node_script(name: str, package: Path, script: str) -> list[str]:
     home, wanted = INSTALLED / name, package.read_text()
     home.mkdir(parents=True, exist_ok=True)
     (home / "package.json").write_text(wanted)
-    _once(home, wanted, [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home)])
+    _once(
+        home, wanted, [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(home)]
+    )
     return [node, str(home / "node_modules" / script)]
 
 
