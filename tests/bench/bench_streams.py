@@ -18,7 +18,7 @@ HELD_BY_SLOW = 64
 STEADY_S = 2.0
 PATIENCE_S = 60.0
 LONGEST_READ = 65536
-SHORTEST_RUN_S = 3.0
+SHORTEST_RUN_S, SLOW_S = 3.0, 10.0
 """Some rounds of streams that last half a second each."""
 Figures = dict[tuple[str, int], LoopFigures]
 
@@ -26,11 +26,12 @@ Figures = dict[tuple[str, int], LoopFigures]
 def measure(field: Field) -> Figures:
     """The typical figures of each participant with each number of streams that is for it."""
     found: dict[tuple[str, int], list[LoopFigures]] = {}
-    seconds = max(SHORTEST_RUN_S, field.effort.seconds)
     for _ in range(field.effort.rounds):
         for participant in field.participants:
             is_short = participant.is_slow or field.effort.is_quick
             size = _size(field.server(participant), field.plenty[0])
+            shortest = SLOW_S if participant.is_slow else SHORTEST_RUN_S
+            seconds = max(shortest, field.effort.seconds)
             for streams in STREAMS[:1] if is_short else STREAMS:
                 load = Load(field.plenty, streams, seconds, Kind.EVENTS, size)
                 figures = field.loop(participant, load)
