@@ -7,7 +7,7 @@ from chat import EVENTS, PAUSE_S, Kind, Sender
 from closed_loop import Load, LoopFigures
 from consumption import memory_bytes
 from field import Field
-from participants import Participant
+from participants import DIRECT_ROW, Participant
 from stand import Server, typical
 from tables import count, micros, table
 
@@ -107,5 +107,6 @@ def memory_text(field: Field, held: dict[str, float]) -> str:
     rows = [
         (it.title, f"{field.rest[it.name] / 1e6:,.0f}", f"{held[it.name] / 1e3:,.0f}")
         for it in field.participants
+        if it.name != DIRECT_ROW
     ]
     return table(("", "at rest, MB", "for each open stream, kB"), rows)

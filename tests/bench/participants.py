@@ -27,7 +27,7 @@ class Participant(msgspec.Struct, frozen=True):
     limits: bool = True
     """Whether it can deny."""
     is_slow: bool = False
-    """Of whom nobody expects thousands of requests per second, nor 1,000 streams."""
+    """Of whom nobody expects hundreds of requests per second, nor 1,000 streams."""
     is_quick: bool = False
     """Whether the quick form measures it."""
 
@@ -105,6 +105,6 @@ def lineup(database_url: str) -> list[Participant]:
         two,
         Participant(TRAEFIK_ROW, "Traefik + Redis rate limit", _traefik, is_quick=True),
         Participant(NGINX_ROW, "nginx + Lua + Redis: a limit, nothing else", _nginx),
-        Participant(PORTKEY_ROW, "Portkey: no limits", _portkey, limits=False, is_slow=True),
+        Participant(PORTKEY_ROW, "Portkey: no limits", _portkey, limits=False),
         Participant(LITELLM_ROW, "LiteLLM proxy", _litellm, is_slow=True),
     ]

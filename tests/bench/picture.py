@@ -11,7 +11,9 @@ from plotly.offline import get_plotlyjs
 from plotly.subplots import make_subplots
 from results import Results
 
-WIDTH, HEIGHT = 900, 420
+WIDTH, HEIGHT = 900, 380
+DECADES = (0.3, 5.5)
+"""From 2 us to a third of a second, in each panel."""
 GATEWAY, REDIS = "#0072B2", "#E69F00"
 """Of Okabe and Ito's colors, which everybody can tell apart."""
 PANELS = ("request, admitted", "request, denied", "stream of 50 events")
@@ -62,7 +64,7 @@ def _figure(field: Field, results: Results) -> go.Figure:
                 row=1,
                 col=column,
             )
-    figure.update_xaxes(type="log", showticklabels=False, showgrid=False)
+    figure.update_xaxes(type="log", range=DECADES, showticklabels=False, showgrid=False)
     figure.update_layout(
         title="CPU microseconds, by process (logarithmic)",
         template="plotly_white",

@@ -16,7 +16,7 @@ import msgspec
 from field import Field
 from participants import DIRECT_ROW, TRAEFIK_ROW
 from results import Results, cpu, rate, redis, targets
-from tables import NOTHING, table, times
+from tables import table, times
 from tools import LITELLM, TRAEFIK, debian
 
 from gateway.embedded import Valkey
@@ -45,7 +45,7 @@ LATENCY = """\
 Requests leave at a fixed rate, answered or not, each on a connection that is idle. Time runs from
 when a request was due, so that a stall counts for everything that had to wait. The first row of a
 rate is the upstream without a gateway; the others say what they *add* to it. "Cannot": the rate is
-beyond 80 % of what the closed loop reached. "Late" is the generator's own delay.
+beyond 95 % of what the closed loop reached. "Late" is the generator's own delay.
 
 """
 STREAMS = """\
@@ -55,7 +55,7 @@ apart, so that none can take less than 500 ms. Where they take much longer, the 
 """
 MEMORY = """\
 At rest: after the start, before the first request. Then {held:,} streams are opened ({slow} for
-Portkey and LiteLLM) that get an event each second. Pages that processes share are counted once.
+LiteLLM) that get an event each second. Pages that processes share are counted once.
 
 """
 
@@ -123,7 +123,7 @@ def _targets(results: Results) -> str:
     rows = [
         (
             it.what,
-            NOTHING if it.found is None else f"{it.found:.2f} {it.unit}".strip(),
+            f"{times(it.found, 1)} {it.unit}".strip(),
             f"{it.aim:g}",
             f"{it.worst:g}",
             it.verdict,
@@ -152,7 +152,7 @@ def _ratios(field: Field, results: Results) -> str:
                 it.title,
                 times(rate(mine), rate(usual)),
                 times(cpu(mine), cpu(usual)),
-                times(redis(mine), redis(usual)),
+                times(redis(mine) if it.limits else None, redis(usual)),
                 times(cpu(denied), cpu(refused)),
                 times(cpu(streamed), cpu(stream)),
                 times(added, results.added_p99(TRAEFIK_ROW)),

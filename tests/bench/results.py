@@ -1,5 +1,6 @@
 """All figures of one run, and what they are held against."""
 
+import math
 from typing import NamedTuple
 
 import bench_agents
@@ -36,9 +37,11 @@ class Results(msgspec.Struct, frozen=True):
         return self.streams.get((name, bench_streams.USUAL))
 
     def added_p99(self, name: str) -> float | None:
-        """Milliseconds added to no gateway at 2,000 requests a second."""
+        """Milliseconds added to no gateway at 2,000 requests a second; infinite where it cannot."""
+        if self.usual(name) is None:
+            return None
         it = bench_latency.added(self.latency, name, bench_latency.USUAL)
-        return it.p99_ms if it else None
+        return it.p99_ms if it else math.inf
 
 
 class Target(NamedTuple):

@@ -1,8 +1,9 @@
 """Markdown tables, and how numbers look in them."""
 
+import math
 from collections.abc import Iterable, Sequence
 
-NOTHING = "-"
+NOTHING, CANNOT = "-", "cannot"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -33,4 +34,4 @@ def times(value: float | None, against: float | None) -> str:
     """A ratio; nothing where there is nothing to compare with."""
     if value is None or against is None or against <= 0:
         return NOTHING
-    return f"{value / against:.2f}"
+    return CANNOT if value == math.inf else f"{value / against:.2f}"
