@@ -56,6 +56,7 @@ class Connection:
     def send(self, request: bytes, due: float) -> None:
         """`due` is when it should have been sent."""
         self._due = due
+        self._complete = False
         self.socket.sendall(request)
 
     def read(self) -> None:
@@ -64,12 +65,14 @@ class Connection:
         if not received:
             raise RuntimeError("a connection was closed")
         self._parser.feed_data(received)
+        if self._complete:
+            if self._parser.get_status_code() != OK:
+                raise RuntimeError(f"an answer had status {self._parser.get_status_code()}")
+            self._run.answered(self, self._due)
 
     def on_message_complete(self) -> None:
         """Called by the parser."""
-        if self._parser.get_status_code() != OK:
-            raise RuntimeError(f"an answer had status {self._parser.get_status_code()}")
-        self._run.answered(self, self._due)
+        self._complete = True
 
 
 class Run:
@@ -86,8 +89,15 @@ class Run:
         self._late: list[float] = []
 
     def run(self) -> RateFigures:
-        """Send everything, and wait for the answers."""
-        began = time.perf_counter()
+        """Send everything, and wait for the answers. Raises RuntimeError, OSError."""
+        try:
+            return self._run(time.perf_counter())
+        finally:
+            for connection in self._connections.values():
+                connection.socket.close()
+            self._poll.close()
+
+    def _run(self, began: float) -> RateFigures:
         total = int((WARM_UP_S + self.plan.seconds) * self.plan.per_s)
         number, due = 0, began
         while len(self._took) < total:

