@@ -1,7 +1,5 @@
 """What a gateway adds to a request at a fixed rate, whether it keeps up or not."""
 
-import sys
-
 import bench_unary
 from chat import Kind
 from field import Field
@@ -23,16 +21,17 @@ def measure(field: Field, capacity: bench_unary.Figures) -> Figures:
     rates = (USUAL,) if field.effort.is_quick else RATES
     for _ in range(field.effort.rounds):
         for participant in field.participants:
-            most = capacity[participant.name, bench_unary.USUAL].requests_per_s * HEADROOM
+            usual = capacity.get((participant.name, bench_unary.USUAL))
+            most = usual.requests_per_s * HEADROOM if usual else 0
             for rate in rates:
                 if rate <= most:
-                    figures = _run(field, participant, rate)
-                    found.setdefault((participant.name, rate), []).append(figures)
+                    with field.attempt(participant, f"{rate:,} requests a second"):
+                        figures = _run(field, participant, rate)
+                        found.setdefault((participant.name, rate), []).append(figures)
     return {row: typical(rounds) for row, rounds in found.items()}
 
 
 def _run(field: Field, participant: Participant, rate: int) -> RateFigures:
-    sys.stderr.write(f"{participant.name}: {rate} a second\n")
     server = field.server(participant)
     requests = [server.form.request(Kind.CHAT, sender) for sender in field.plenty]
     path = field.stand.keep("plan.json", Plan(server.port, requests, rate, field.effort.seconds))

@@ -4,7 +4,7 @@ import socket
 import time
 
 from chat import EVENTS, PAUSE_S, Kind, Sender
-from closed_loop import Load, LoopFigures
+from closed_loop import Load, LoadError, LoopFigures
 from consumption import memory_bytes
 from field import Field
 from participants import DIRECT_ROW, Participant
@@ -29,18 +29,29 @@ def measure(field: Field) -> Figures:
     for _ in range(field.effort.rounds):
         for participant in field.participants:
             is_short = participant.is_slow or field.effort.is_quick
-            size = _size(field.server(participant), field.plenty[0])
-            shortest = SLOW_S if participant.is_slow else SHORTEST_RUN_S
-            seconds = max(shortest, field.effort.seconds)
             for streams in STREAMS[:1] if is_short else STREAMS:
-                load = Load(field.plenty, streams, seconds, Kind.EVENTS, size)
-                figures = field.loop(participant, load)
-                found.setdefault((participant.name, streams), []).append(figures)
+                with field.attempt(participant, f"{streams} streams"):
+                    figures = _run(field, participant, streams)
+                    found.setdefault((participant.name, streams), []).append(figures)
     return {row: typical(rounds) for row, rounds in found.items()}
 
 
-def held_bytes(field: Field, participant: Participant) -> float:
-    """The memory that a stream takes while it is open."""
+def _run(field: Field, participant: Participant, streams: int) -> LoopFigures:
+    size = _size(field.server(participant), field.plenty[0])
+    seconds = max(SLOW_S if participant.is_slow else SHORTEST_RUN_S, field.effort.seconds)
+    return field.loop(participant, Load(field.plenty, streams, seconds, Kind.EVENTS, size))
+
+
+def held(field: Field) -> dict[str, float]:
+    """The memory in bytes that a stream takes while it is open, for each participant."""
+    found = {}
+    for participant in field.participants:
+        with field.attempt(participant, "streams held open"):
+            found[participant.name] = _held_bytes(field, participant)
+    return found
+
+
+def _held_bytes(field: Field, participant: Participant) -> float:
     server = field.server(participant)
     number = HELD_BY_SLOW if participant.is_slow else HELD
     before = memory_bytes(server.pid)
@@ -64,7 +75,8 @@ def _size(server: Server, sender: Sender) -> int:
         received = b""
         while not received.endswith(b"\r\n0\r\n\r\n"):
             received += _read(stream)
-    assert received.count(b"data:") >= EVENTS, received
+    if received.count(b"data:") < EVENTS:
+        raise LoadError("a stream was not whole")
     return len(received)
 
 
@@ -76,7 +88,8 @@ def _ask(server: Server, kind: Kind, sender: Sender) -> socket.socket:
 
 def _read(stream: socket.socket) -> bytes:
     received = stream.recv(LONGEST_READ)
-    assert received, "a stream was broken off"
+    if not received:
+        raise LoadError("a stream was broken off")
     return received
 
 
@@ -102,11 +115,15 @@ def text(field: Field, figures: Figures) -> str:
     return table(head, rows)
 
 
-def memory_text(field: Field, held: dict[str, float]) -> str:
+def memory_text(field: Field, held_bytes: dict[str, float]) -> str:
     """The section on memory."""
     rows = [
-        (it.title, f"{field.rest[it.name] / 1e6:,.0f}", f"{held[it.name] / 1e3:,.0f}")
-        for it in field.participants
-        if it.name != DIRECT_ROW
+        (
+            participant.title,
+            f"{field.rest[participant.name] / 1e6:,.0f}",
+            f"{held_bytes[participant.name] / 1e3:,.0f}",
+        )
+        for participant in field.participants
+        if participant.name != DIRECT_ROW and participant.name in held_bytes
     ]
     return table(("", "at rest, MB", "for each open stream, kB"), rows)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from closed_loop import Load, LoopFigures
+from closed_loop import Load, LoadError, LoopFigures
 from field import Field
 from participants import Participant
 from stand import typical
@@ -35,9 +35,11 @@ def measure(field: Field) -> Figures:
     for _ in range(field.effort.rounds):
         for participant in field.participants:
             for point in _points(field, participant):
-                figures = field.loop(participant, _load(field, point, participant))
-                assert abs(figures.denied - EXPECTED[point.mix]) < MOST_STRAY, figures
-                found.setdefault((participant.name, point), []).append(figures)
+                with field.attempt(participant, f"{point.mix}, {point.connections} connections"):
+                    figures = field.loop(participant, _load(field, point, participant))
+                    if abs(figures.denied - EXPECTED[point.mix]) > MOST_STRAY:
+                        raise LoadError(f"{figures.denied:.0%} of the requests were denied")
+                    found.setdefault((participant.name, point), []).append(figures)
     return {row: typical(rounds) for row, rounds in found.items()}
 
 

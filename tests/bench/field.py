@@ -5,16 +5,19 @@ import http.client
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from chat import Sender
-from closed_loop import Load, LoopFigures, run
+from closed_loop import Load, LoadError, LoopFigures, run
 from consumption import cpu_s, memory_bytes
 from participants import IBEX, IBEX_2, Participant, lineup
 from senders import provision
 from stand import Effort, Server, Stand
 from tools import MissingError
 
+from gateway.children import ChildError
 from gateway.embedded import HOST
 
 AGENTS = 100
@@ -27,7 +30,7 @@ ASKED_EACH = 10
 
 
 class Field:
-    """Starts the participants; `absent` says who is missing, and why."""
+    """Starts the participants; `remarks` says what is missing on the page, and why."""
 
     def __init__(self, stand: Stand, effort: Effort) -> None:
         self.stand = stand
@@ -36,7 +39,7 @@ class Field:
         self.plenty = [sender for sender in senders if not sender.is_tight]
         self.tight = [sender for sender in senders if sender.is_tight]
         self.participants: list[Participant] = []
-        self.absent: list[str] = []
+        self.remarks: list[str] = []
         self.rest: dict[str, int] = {}
         """Bytes of memory before the first request."""
         self._servers: dict[str, Server] = {}
@@ -50,9 +53,18 @@ class Field:
         return self._servers[participant.name]
 
     def loop(self, participant: Participant, load: Load) -> LoopFigures:
-        """A run of wrk on a participant."""
-        sys.stderr.write(f"{participant.name}: {load.kind}, {load.connections} connections\n")
+        """A run of wrk on a participant. Raises LoadError, ChildError."""
         return run(self.stand, self.server(participant), load)
+
+    @contextmanager
+    def attempt(self, participant: Participant, what: str) -> Iterator[None]:
+        """Measure one thing: a participant who fails at it must not cost the whole run."""
+        sys.stderr.write(f"{participant.name}: {what}\n")
+        try:
+            yield
+        except (LoadError, ChildError, OSError) as error:
+            reason = str(error).splitlines()[-1].strip()
+            self.remarks.append(f"{participant.title} failed once at: {what} ({reason}).")
 
     def mixed(self) -> list[Sender]:
         """One sender with plenty and one without in turn: half of all is denied."""
@@ -70,7 +82,7 @@ class Field:
         try:
             server = participant.start(self.stand)
         except MissingError as error:
-            self.absent.append(f"{participant.title} is left out: {error}")
+            self.remarks.append(f"{participant.title} is left out: {error}.")
             return
         self.participants.append(participant)
         self._servers[participant.name] = server

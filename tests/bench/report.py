@@ -29,7 +29,7 @@ the load generators, the upstream and every server shared. All were measured in 
 each figure is the median of {rounds} rounds of {seconds:g} s.
 
 {machine}
-{absent}
+{remarks}
 {picture}"""
 
 UNARY = """\
@@ -73,7 +73,7 @@ def page(field: Field, results: Results, load: float, picture: str) -> str:
         rounds=field.effort.rounds,
         seconds=field.effort.seconds,
         machine=_machine(load),
-        absent="".join(f"\n{line}\n" for line in field.absent),
+        remarks="".join(f"\n{line}\n" for line in field.remarks),
         picture=picture,
     )
     return f"{head}\n{written(sections(field, results))}"
@@ -131,8 +131,8 @@ def _targets(results: Results) -> str:
         for it in targets(results)
     ]
     note = (
-        "Both workers, the load generator, Redis and the upstream share the machine's cores: the"
-        " last target can be reached only where there are more cores than processes at work."
+        "Two workers can serve twice as much only where the load generator, Redis and the upstream"
+        " have cores of their own; the last line leaves those out."
     )
     return f"{table(('', 'found', 'aim', 'at worst', ''), rows)}\n\n{note}"
 
@@ -156,7 +156,7 @@ def _ratios(field: Field, results: Results) -> str:
                 times(cpu(denied), cpu(refused)),
                 times(cpu(streamed), cpu(stream)),
                 times(added, results.added_p99(TRAEFIK_ROW)),
-                times(results.held[it.name], results.held.get(TRAEFIK_ROW)),
+                times(results.held.get(it.name), results.held.get(TRAEFIK_ROW)),
             )
         )
     head = (

@@ -92,7 +92,7 @@ def targets(it: Results) -> list[Target]:
             1.0,
             1.1,
         ),
-        Target("memory per open stream", it.held[IBEX] / 1e3, 40, 80, "kB"),
+        Target("memory per open stream", ratio(it.held.get(IBEX), 1e3), 40, 80, "kB"),
         Target("start with 100,000 agents", it.agents.start_s, 3, 8, "s"),
         Target(
             "requests/s, two workers against one", ratio(rate(two), rate(ibex)), 1.8, 1.8, "", True
@@ -113,6 +113,12 @@ def redis(it: LoopFigures | None) -> float | None:
 def rate(it: LoopFigures | None) -> float | None:
     """Requests per second."""
     return it.requests_per_s if it else None
+
+
+def _workers(one: LoopFigures | None, two: LoopFigures | None) -> float | None:
+    """How much more two workers could do, if everything else had cores of its own."""
+    found = ratio(cpu(one), cpu(two))
+    return found and 2 * found
 
 
 def ratio(it: float | None, against: float | None) -> float | None:

@@ -55,7 +55,7 @@ def main() -> None:
 
 def measure(field: Field) -> Results:
     """Everything, one thing at a time; memory first, while the servers are fresh."""
-    held = {it.name: bench_streams.held_bytes(field, it) for it in field.participants}
+    held = bench_streams.held(field)
     unary = bench_unary.measure(field)
     latency = bench_latency.measure(field, unary)
     streams = bench_streams.measure(field)
