@@ -117,4 +117,4 @@ def _workers(one: LoopFigures | None, two: LoopFigures | None) -> float | None:
 
 def ratio(it: float | None, against: float | None) -> float | None:
     """None where one is not known, or there is nothing to compare with."""
-    return it / against if it is not None and against and against > 0 else None
+    return it / against if it is not None and against and 0 < against < math.inf else None
