@@ -45,6 +45,10 @@ class Server(msgspec.Struct, frozen=True):
     pid: int
     form: Form = DIRECT
 
+    @property
+    def address(self) -> Address:
+        return Address(HOST, self.port)
+
 
 class Stand:
     """Valkey and Postgres as `ibex dev` runs them, the upstream, and whatever is started beside."""
@@ -60,7 +64,7 @@ class Stand:
         self.redis_idle = 0.0
         """CPU seconds per second of the Redis server when nobody sends anything."""
         self.upstream = self.nginx("upstream.conf")
-        self.upstream_url = Address(HOST, self.upstream.port).url
+        self.upstream_url = self.upstream.address.url
 
     def script(self, name: str, *arguments: object) -> list[str]:
         """The command line of a program of this folder."""
@@ -106,18 +110,18 @@ class Stand:
         name: str,
         command: Sequence[str],
         port: int,
-        *,
         env: Mapping[str, str] | None = None,
+        *,
         form: Form = DIRECT,
         ready: str = "/healthz",
     ) -> Server:
         """Start an HTTP server and wait until `ready` is answered. Raises ChildError."""
         child = Child(name, self.home)
         self._exits.callback(child.stop)
-        address = Address(HOST, port)
         child.start(command, env=_environment(env or {}), cwd=self.home)
-        child.wait_until(lambda: address.answers(ready), READY_S)
-        return Server(port, child.pid, form)
+        server = Server(port, child.pid, form)
+        child.wait_until(lambda: server.address.answers(ready), READY_S)
+        return server
 
     def output(self, command: Sequence[str]) -> bytes:
         """What a client prints when it has ended. Raises ChildError."""
