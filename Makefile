@@ -32,10 +32,10 @@ lint: $(SETUP) ## Check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(SETUP) ## Measure; writes docs/benchmarks.md
+bench: $(SETUP) ## Measure, next to other gateways; writes docs/benchmarks.md
 	$(BIN)/python tests/bench/run.py
 
-bench-quick: $(SETUP) ## Measure in under a minute
+bench-quick: $(SETUP) ## Measure in under two minutes
 	$(BIN)/python tests/bench/run.py --quick
 
 lock: $(SETUP) ## Pin the newest versions that pyproject.toml allows
@@ -46,4 +46,4 @@ lock: $(SETUP) ## Pin the newest versions that pyproject.toml allows
 		--custom-compile-command "make lock" --all-extras pyproject.toml --output-file requirements-dev.txt
 
 clean: ## Remove what set-up and runs have made, but for .ibex
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .bench build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

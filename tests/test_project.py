@@ -79,7 +79,7 @@ def test_the_procfile_runs_as_it_is(
     assert "Traceback" not in (tmp_path / "honcho.log").read_text("utf-8")
 
 
-def test_a_wheel_carries_scripts_and_migrations(tmp_path: Path) -> None:
+def test_a_wheel_carries_everything_that_is_needed(tmp_path: Path) -> None:
     """What is read at run time is part of the package."""
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
@@ -90,6 +90,10 @@ def test_a_wheel_carries_scripts_and_migrations(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
 
-    shipped = [*(ROOT / "lua").glob("*.lua"), *(ROOT / "db/migrations").glob("*.sql")]
-    assert len(shipped) > 3
+    packages = [ROOT / name for name in ("dashboard", "db", "gateway", "graphql_api", "lua")]
+    kinds = ("*.py", "*.lua", "*.sql", "templates/*.html", "static/*", "schema.graphql")
+    shipped = [path for package in packages for kind in kinds for path in package.rglob(kind)]
+    assert {path.suffix for path in shipped} == {
+        ".py", ".lua", ".sql", ".html", ".css", ".js", ".graphql"
+    }  # fmt: skip
     assert {str(path.relative_to(ROOT)) for path in shipped} <= names

@@ -164,7 +164,7 @@ async def work(way: Way, draw: Callable[[], Subject], waiting: int, seconds: flo
 
 async def require_counted(client: Redis, pairs: int) -> None:
     """Every token once, and none held any more."""
-    months = [await live(client, subject) for subject in subjects()[:ORGANIZATIONS]]
+    months = await live(client, [(it.org_id, None) for it in subjects()[:ORGANIZATIONS]])
     assert sum(month.tokens_used for month in months) == pairs * USED
     assert sum(month.tokens_held for month in months) == 0
 

@@ -2,91 +2,113 @@
 
 import os
 import platform
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench_dashboard import Dashboard
-from bench_proxy import CONSTANT, HTTPX, IBEX
-from load import LoadFigures
-from pairs import PairFigures
+import bench_agents
+import bench_latency
+import bench_limiter
+import bench_streams
+import bench_unary
+import msgspec
+from field import Field
+from participants import DIRECT_ROW, TRAEFIK_ROW
 from report_dashboard import section
-from tables import table
+from results import Results, cpu, rate, redis, targets
+from tables import table, times
+from tools import LITELLM, TRAEFIK, debian
 
-PROXY_NAMES = {
-    CONSTANT: "Sanic, constant answer, no upstream",
-    IBEX: "**Ibex**: key, limits, upstream, usage, settling",
-    HTTPX: "Sanic and `httpx.AsyncClient`, nothing but forwarding",
-}
-WAY_NAMES = {"gathered": "**Ibex**", "single": "redis-py, a call for each"}
-CLIENT_TARGET_US, SERVER_TARGET_US = 40, 25
-TARGET_WAITING = 32
+from gateway.embedded import Valkey
 
 PAGE = """\
 # Benchmarks
 
 Written by `make bench`. Ratios hold on other machines; absolute figures are this machine's, which
-the client, the load generator and every server shared.
+the load generators, the upstream and every server shared. All were measured in turn in one run;
+each figure is the median of {rounds} rounds of {seconds:g} s.
 
 {machine}
+{remarks}
+{picture}"""
 
-## Ratios
+UNARY = """\
+wrk, each connection asking again when its answer is there: an OpenAI chat request of 100 agents in
+turn, and an answer of 700 bytes from nginx. CPU is that of all processes of the gateway, and of the
+one Redis server that all share, less what it takes when idle. "Denied" is by a limit of one request
+a minute; what cannot deny has no such row. For Ibex every limit is set, keys are looked up, usage
+is read and settled; the others keep one limit for each caller. "No gateway" shows what the upstream
+takes.
 
-{ratios}
+"""
+LATENCY = """\
+Requests leave at a fixed rate, answered or not, each on a connection that is idle. Time runs from
+when a request was due, so that a stall counts for everything that had to wait. The first row of a
+rate is the upstream without a gateway; the others say what they *add* to it. "Cannot": the rate is
+beyond 95 % of what the closed loop reached. "Late" is the generator's own delay.
 
-## The limiter
+"""
+STREAMS = """\
+wrk, each connection asking for the next stream when one has ended: 50 events of 190 bytes, 10 ms
+apart, so that none can take less than 500 ms. Where they take much longer, the machine is full.
 
-One client process against one Valkey: 200 agents in 20 organizations, drawn by lot, every limit set
-and none reached. A pair is one admit and its settling. "redis-py" calls the same two scripts by
-`evalsha`, once for each admit and once for each settling. "In scripts" is the server's own
-statistics of script calls, "process" all CPU of its process, append-only file included. Nothing was
-admitted open, and every token was found counted once.
+"""
+MEMORY = """\
+At rest: after the start, before the first request. Then {held:,} streams are opened ({slow} for
+LiteLLM) that get an event each second. Pages that processes share are counted once.
 
-{limiter}
-
-{targets}
-
-## The path of a request
-
-{connections} connections, each kept alive and asking again when its answer is there; an OpenAI chat
-request with a {answer} byte answer from a constant upstream. CPU is that of the serving process
-alone: one process each. All answers were 200 and none was admitted open.
-
-{proxy}
-
-{dashboard}
 """
 
 
-def page(
-    limiter: Mapping[tuple[str, int], PairFigures],
-    proxy: Mapping[str, LoadFigures],
-    dashboard: Dashboard,
-    *,
-    valkey: str,
-    load: float,
-    sizes: tuple[int, int],
-) -> str:
-    """The whole page. `load` is the load average before; `sizes`: connections, answer bytes."""
-    connections, answer = sizes
-    return PAGE.format(
-        machine=_machine(valkey, load),
-        ratios=_ratios(limiter, proxy),
-        limiter=_limiter(limiter),
-        targets=_targets(limiter["gathered", TARGET_WAITING]),
-        connections=connections,
-        answer=answer,
-        proxy=_proxy(proxy),
-        dashboard=section(dashboard),
+class Section(msgspec.Struct, frozen=True):
+    """A part of the page."""
+
+    title: str
+    text: str
+
+
+def page(field: Field, results: Results, load: float, picture: str) -> str:
+    """Everything above the sections. `load`: the load average before; `picture`: its Markdown."""
+    head = PAGE.format(
+        rounds=field.effort.rounds,
+        seconds=field.effort.seconds,
+        machine=_machine(load),
+        remarks="".join(f"\n{line}\n" for line in field.remarks),
+        picture=picture,
     )
+    return f"{head}\n{written(sections(field, results))}"
 
 
-def _machine(valkey: str, load: float) -> str:
+def written(parts: Sequence[Section]) -> str:
+    """Sections as they stand on the page."""
+    return "\n".join(f"## {part.title}\n\n{part.text}\n" for part in parts)
+
+
+def sections(field: Field, results: Results) -> list[Section]:
+    """What the figures say."""
+    memory = MEMORY.format(held=bench_streams.HELD, slow=bench_streams.HELD_BY_SLOW)
+    return [
+        Section("Targets", _targets(results)),
+        Section("Against Traefik with its Redis rate limit", _ratios(field, results)),
+        Section("One request, one answer", UNARY + bench_unary.text(field, results.unary)),
+        Section("Latency at a fixed rate", LATENCY + bench_latency.text(field, results.latency)),
+        Section("Streams", STREAMS + bench_streams.text(field, results.streams)),
+        Section("Memory", memory + bench_streams.memory_text(field, results.held)),
+        Section("Many agents", bench_agents.text(field, results.agents)),
+        Section("The limiter alone", bench_limiter.text(results.limiter)),
+        Section("The operators' pages", section(results.dashboard)),
+    ]
+
+
+def _machine(load: float) -> str:
+    nginx = subprocess.run([debian("nginx"), "-v"], check=True, capture_output=True, text=True)
     rows = [
         ("date", f"{datetime.now(UTC):%Y-%m-%d}"),
         ("CPU", f"{_cpu()}, {os.cpu_count()} cores"),
         ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
-        ("Valkey", f"{valkey}, append-only file flushed every second"),
+        ("Redis", f"{Valkey.__name__}, append-only file flushed every second"),
+        ("others", f"{nginx.stderr.strip().rpartition(': ')[2]}, {TRAEFIK}, {LITELLM}"),
         ("load average before", f"{load:.2f}"),
     ]
     return table(("machine", ""), rows)
@@ -99,74 +121,54 @@ def _cpu() -> str:
     return names[0] if names else platform.processor()
 
 
-def _ratios(
-    limiter: Mapping[tuple[str, int], PairFigures], proxy: Mapping[str, LoadFigures]
-) -> str:
-    gathered, single = limiter["gathered", TARGET_WAITING], limiter["single", TARGET_WAITING]
-    constant, ibex, httpx = proxy[CONSTANT], proxy[IBEX], proxy[HTTPX]
-    redis_py, plain, nothing = "redis-py", "the plain httpx proxy", "Sanic's constant answer"
+def _targets(results: Results) -> str:
     rows = [
-        ("pairs per second", redis_py, gathered.pairs_per_s / single.pairs_per_s),
-        ("client CPU per pair", redis_py, gathered.client_us / single.client_us),
-        ("server CPU per pair", redis_py, gathered.server_process_us / single.server_process_us),
-        ("requests per second", plain, ibex.requests_per_s / httpx.requests_per_s),
-        ("CPU per request", plain, ibex.server_us / httpx.server_us),
-        ("CPU per request", nothing, ibex.server_us / constant.server_us),
+        (
+            it.what,
+            f"{times(it.found, 1)} {it.unit}".strip(),
+            f"{it.aim:g}",
+            f"{it.worst:g}",
+            it.verdict,
+        )
+        for it in targets(results)
     ]
-    return table(
-        ("Ibex's", "against", "times"),
-        [(what, against, f"{ratio:.2f}") for what, against, ratio in rows],
+    note = (
+        "Two workers can serve twice as much only where the load generator, Redis and the upstream"
+        " have cores of their own; the last line leaves those out."
     )
+    return f"{table(('', 'found', 'aim', 'at worst', ''), rows)}\n\n{note}"
 
 
-def _limiter(limiter: Mapping[tuple[str, int], PairFigures]) -> str:
+def _ratios(field: Field, results: Results) -> str:
+    usual, refused, stream = (
+        get(TRAEFIK_ROW) for get in (results.usual, results.refused, results.streamed)
+    )
+    rows = []
+    for it in field.participants:
+        if it.name == DIRECT_ROW:
+            continue
+        mine, denied = results.usual(it.name), results.refused(it.name)
+        streamed, added = results.streamed(it.name), results.added_p99(it.name)
+        rows.append(
+            (
+                it.title,
+                times(rate(mine), rate(usual)),
+                times(cpu(mine), cpu(usual)),
+                times(redis(mine) if it.limits else None, redis(usual)),
+                times(cpu(denied), cpu(refused)),
+                times(cpu(streamed), cpu(stream)),
+                times(added, results.added_p99(TRAEFIK_ROW)),
+                times(results.held.get(it.name), results.held.get(TRAEFIK_ROW)),
+            )
+        )
     head = (
-        "",
-        "waiting",
-        "pairs/s",
-        "admit p50 ms",
-        "admit p99 ms",
-        "client CPU us/pair",
-        "server us/pair, in scripts",
-        "server CPU us/pair, process",
+        "times Traefik's",
+        "requests/s",
+        "CPU, admitted",
+        "Redis CPU, admitted",
+        "CPU, denied",
+        "CPU, stream",
+        "p99 added at 2,000/s",
+        "memory per stream",
     )
-    rows = [
-        (
-            WAY_NAMES[way],
-            str(waiting),
-            f"{it.pairs_per_s:,.0f}",
-            f"{it.p50_ms:.2f}",
-            f"{it.p99_ms:.2f}",
-            f"{it.client_us:.1f}",
-            f"{it.server_us:.1f}",
-            f"{it.server_process_us:.1f}",
-        )
-        for (way, waiting), it in limiter.items()
-    ]
     return table(head, rows)
-
-
-def _targets(it: PairFigures) -> str:
-    client = _verdict(it.client_us, CLIENT_TARGET_US)
-    server = _verdict(it.server_us, SERVER_TARGET_US)
-    return (
-        f"Targets with {TARGET_WAITING} waiting: client CPU {client}; server, in scripts, {server}."
-    )
-
-
-def _verdict(measured_us: float, target_us: int) -> str:
-    return f"at most {target_us} us: {'met' if measured_us <= target_us else 'missed'}"
-
-
-def _proxy(proxy: Mapping[str, LoadFigures]) -> str:
-    rows = [
-        (
-            PROXY_NAMES[row],
-            f"{it.requests_per_s:,.0f}",
-            f"{it.server_us:.0f}",
-            f"{it.p50_ms:.1f}",
-            f"{it.p99_ms:.1f}",
-        )
-        for row, it in proxy.items()
-    ]
-    return table(("", "requests/s", "CPU us/request", "p50 ms", "p99 ms"), rows)

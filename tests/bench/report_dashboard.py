@@ -7,8 +7,6 @@ HTML_TARGET_BYTES = 100_000
 FEW_TARGET_MS, MANY_TARGET_MS = 50, 300
 
 SECTION = """\
-## The operators' pages
-
 Every agent has a busy hour behind it. One request after another on one connection, answered by one
 process; "sent" is what a browser gets, compressed with brotli. An update is what an open page asks
 for every ten seconds.
