@@ -23,6 +23,7 @@ from gateway.upstream.headers import RawHeaders
 
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _KEEPALIVE_S = 60
+_SWITCHING_PROTOCOLS = 101
 _sent: ContextVar[tuple[str, RawHeaders]] = ContextVar("sent")
 
 
@@ -43,6 +44,9 @@ class CompatibleTransport(AiohttpTransport):
             response = await super().handle_async_request(request)
         except (aiohttp.ClientError, OSError) as error:
             raise httpx.RemoteProtocolError(str(error)) from error
+        if response.status_code == _SWITCHING_PROTOCOLS:
+            await response.aclose()
+            raise httpx.RemoteProtocolError("Another protocol was never asked for.")
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _Stream(
             response.stream, request.extensions.get("timeout", {}).get("read")

@@ -1,6 +1,6 @@
 """Bytes that may be a request or not: each gets an answer or waits for its rest, and no 5xx.
 
-FUZZ_EXAMPLES in the environment sets how many are tried.
+IBEX_FUZZ_EXAMPLES in the environment sets how many are tried.
 """
 
 import os
@@ -16,7 +16,7 @@ from raw_client import RawClient
 from raw_upstream import RawUpstream
 
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "500")),
+    max_examples=int(os.environ.get("IBEX_FUZZ_EXAMPLES", "500")),
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # to shrink what hangs would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

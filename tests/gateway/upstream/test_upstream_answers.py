@@ -133,10 +133,6 @@ BROKEN = {
     "a space in a name": HEAD + b"X : a\r\nContent-Length: 2\r\n\r\nab",
     "a NUL": HEAD + b"X: a\x00b\r\nContent-Length: 2\r\n\r\nab",
     "bare line feeds": b"HTTP/1.1 200 OK\nContent-Length: 2\n\nab",
-    "another protocol": (
-        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nab"
-    ),
-    "another protocol, unnamed": b"HTTP/1.1 101 Switching Protocols\r\n\r\nab",
     "a long head": HEAD + b"X: " + b"x" * 70_000 + b"\r\nContent-Length: 2\r\n\r\nab",
     "a head without end": HEAD + b"X: y\r\n" * 100_000,
     "many fields": HEAD + b"X: y\r\n" * 300 + b"Content-Length: 2\r\n\r\nab",
@@ -156,6 +152,14 @@ async def test_a_head_that_leaves_a_doubt_is_an_error(
     wire.script = FRAMED["length"]
     assert (await ask.whole())[2] == b"hello"
     assert wire.connections == 2
+
+
+@pytest.mark.parametrize("fields", [b"Connection: upgrade\r\nUpgrade: x\r\n", b""])
+async def test_another_protocol_is_an_error(ask: Ask, wire: RawUpstream, fields: bytes) -> None:
+    """On either transport: nobody asked for it, and what follows is no HTTP."""
+    wire.script = sending(b"HTTP/1.1 101 Switching Protocols\r\n" + fields + b"\r\nab", close=True)
+    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
+        await ask()
 
 
 CUT_SHORT = {
