@@ -109,10 +109,12 @@ def _ignore_signals() -> None:
     """Stopping takes its time once: a second signal would cut it short, with nothing settled.
 
     It is common: a terminal, a process manager or a platform tells a whole group of processes.
+    The loop's handlers would go with the loop, a moment before the process does.
     """
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, lambda: None)
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _management(request: Request) -> Management:
