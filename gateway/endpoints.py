@@ -103,6 +103,7 @@ async def readyz(request: Request) -> HTTPResponse:
                 "broken": limiter.broken,
                 "unsettled": len(limiter.spool),
                 "settlements_lost": limiter.spool.lost,
+                "tokens_estimated": limiter.tokens_estimated,
             },
             "config": {
                 "state": "stale" if runtime.config.is_stale else "current",

@@ -6,7 +6,7 @@ import httpx
 import structlog
 from sanic import Request
 
-from gateway.metering import Observer, Prepared, observe
+from gateway.metering import Observer, Prepared, Usage, observe
 from gateway.redact import Redactor
 from gateway.relay import Delivery, Relayed, has_events, relayed_headers
 from gateway.responses import Refusal
@@ -45,10 +45,11 @@ class Exchange:
         charged as an estimate. An upstream that failed before it answered charges nothing.
         """
         if self._observer is not None:
-            tokens = self._observer.tokens().tokens
+            usage = self._observer.tokens()
         else:
-            tokens = self._prepared.prompt_tokens if self._prepared and client_left else 0
-        self._limiter.settle(self._decision.reservation, tokens)
+            prompt = self._prepared.prompt_tokens if self._prepared and client_left else 0
+            usage = Usage(prompt, estimated=True)
+        self._limiter.settle(self._decision.reservation, usage.tokens, is_estimate=usage.estimated)
 
     async def relay(self, request: Request, answer: httpx.Response) -> None:
         """Stream the upstream's answer to the client as it comes, and read its usage in passing.

@@ -105,8 +105,10 @@ class DeniedCounts(msgspec.Struct, frozen=True):
 class UsagePoint(msgspec.Struct, frozen=True):
     """One minute; `timestamp` is its beginning.
 
-    `open` counts what was forwarded without a decision, because the limiter gave none in time. It
-    is not among `requests`, unless the decision came late.
+    `tokens` count in the minute in which they were settled. `estimated` are those of them that come
+    from requests whose usage the provider did not report, or not wholly. `open` counts what was
+    forwarded without a decision, because the limiter gave none in time. It is not among `requests`,
+    unless the decision came late.
     """
 
     timestamp: datetime
@@ -114,6 +116,7 @@ class UsagePoint(msgspec.Struct, frozen=True):
     tokens: int
     denied: DeniedCounts
     open: int = 0
+    estimated: int = 0
 
 
 class OrganizationView(msgspec.Struct, frozen=True):

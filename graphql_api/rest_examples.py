@@ -64,7 +64,8 @@ EXAMPLES: dict[Any, Any] = {
         updated_by=f"key:{_KEY_ID} on-call laptop",
     ),
     bodies.Usage: bodies.Usage(
-        agent_id=_AGENT_ID, points=(UsagePoint(_MOMENT, 12, 34_567, DeniedCounts(agent=3), open=2),)
+        agent_id=_AGENT_ID,
+        points=(UsagePoint(_MOMENT, 12, 34_567, DeniedCounts(agent=3), open=2, estimated=1_024),),
     ),
     bodies.Changes: bodies.Changes(
         (

@@ -127,6 +127,7 @@ def usage_point(minute: Minute) -> UsagePoint:
         if denied
         else _NONE_DENIED,
         open=minute.open,
+        estimated=minute.estimated,
     )
 
 

@@ -131,11 +131,15 @@ class DeniedCounts(FromModel):
 class RateLimitUsagePoint(FromModel):
     timestamp: datetime
     requests: BigInt
-    tokens: BigInt
+    tokens: BigInt = strawberry.field(description="In the minute in which they were settled.")
     denied: DeniedCounts
     open: BigInt = strawberry.field(
         description="Forwarded without a decision, because the limiter gave none in time. Not "
         "among `requests`, unless the decision came late."
+    )
+    estimated: BigInt = strawberry.field(
+        description="Those of `tokens` that come from requests whose usage the provider did not "
+        "report, or not wholly."
     )
 
 

@@ -3,15 +3,16 @@
 --
 -- KEYS  as in admit.lua
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
---       then for each settling five:
+--       then for each settling six:
 --          index in KEYS of the agent's ring, index of the organization's ring
 --          member of the in-flight set: `<id>:<admitted ms>:<held>`, or `<id>:0:0` where the request
 --            was forwarded without a decision
 --          tokens really used
+--          1 = they are an estimate, at least in part | 0 = they were reported
 --          1 = an earlier attempt may have been applied | 0 = surely not
 -- Reply integers: now in Unix ms, keys healed, then for each settling: 1 counted | 0 was counted before
 
-local FIELDS, FIRST = 5, 2
+local FIELDS, FIRST = 6, 2
 
 -- The member's score (false: no member), or nil where this settling was counted before.
 local function look_up(b, member, admitted_ms, is_retry)
@@ -76,6 +77,13 @@ local function add(ring)
   redis.call('EXPIRE', ring.key, RING_TTL_S)
 end
 
+-- Note how many of them are an estimate. These are few, and packed at once.
+local function flag(ring)
+  local series = redis.call('HGET', ring.key, 'estimated')
+  local minute = floor(now_s / 60)
+  redis.call('HSET', ring.key, 'estimated', with_minute(series, minute, ring.estimated, 8))
+end
+
 local budget_list, rings, ring_list = {}, {}, {}
 
 local function budget_at(index)
@@ -90,7 +98,7 @@ end
 local function ring_at(index)
   local ring = rings[index]
   if not ring then
-    ring = { key = KEYS[index], added = 0 }
+    ring = { key = KEYS[index], added = 0, estimated = 0 }
     rings[index] = ring
     ring_list[#ring_list + 1] = ring
   end
@@ -101,15 +109,16 @@ local reply = { now_ms, 0 }
 local platform = ring_at(1)
 for at = FIRST, #ARGV, FIELDS do
   local org_index = tonumber(ARGV[at + 1])
-  local member, tokens, is_retry = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
+  local member, tokens = ARGV[at + 2], tonumber(ARGV[at + 3])
+  local estimated, is_retry = ARGV[at + 4] == '1' and tokens or 0, ARGV[at + 5] == '1'
   local b = budget_at(org_index)
   local admitted_ms, held = parse(member)
   local score = look_up(b, member, admitted_ms, is_retry)
   if score ~= nil then
     settle(b, member, admitted_ms, held, tokens, score, is_retry)
-    local agent, org = ring_at(tonumber(ARGV[at])), ring_at(org_index)
-    agent.added, org.added = agent.added + tokens, org.added + tokens
-    platform.added = platform.added + tokens
+    for _, ring in ipairs({ ring_at(tonumber(ARGV[at])), ring_at(org_index), platform }) do
+      ring.added, ring.estimated = ring.added + tokens, ring.estimated + estimated
+    end
   end
   reply[#reply + 1] = score ~= nil and 1 or 0
 end
@@ -119,6 +128,7 @@ for _, b in ipairs(budget_list) do
 end
 for _, ring in ipairs(ring_list) do
   if ring.added > 0 then add(ring) end
+  if ring.estimated > 0 then flag(ring) end
 end
 reply[2] = healed
 return reply

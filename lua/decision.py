@@ -103,8 +103,11 @@ class Limiter(Protocol):
     async def admit(self, subject: Subject, needed: int, extra: int) -> Decision:
         """Decide one request that will use `needed` tokens, and may use `extra` more."""
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
-        """Replace the reservation by the tokens really used. Returns at once; counts once."""
+    def settle(self, reservation: Reservation, tokens: int, *, is_estimate: bool = False) -> None:
+        """Replace the reservation by the tokens really used. Returns at once; counts once.
+
+        `is_estimate`: some of them were not reported.
+        """
 
 
 class Gate(Protocol):

@@ -22,9 +22,11 @@ _UNSIGNED = {4: "I", 8: "Q"}
 class Minute(msgspec.Struct, frozen=True):
     """One minute of a ring, `minute` counted from the Unix epoch.
 
-    `denied` has a count for each level that denied in that minute. `open` counts what a gateway
-    forwarded without waiting for a decision any longer, or without asking for one. It is not among
-    `requests`, unless the decision came late.
+    `tokens` count in the minute in which they were settled. `estimated` are those of them that come
+    from requests whose usage was not reported, or not wholly. `denied` has a count for each level
+    that denied in that minute. `open` counts what a gateway forwarded without waiting for a
+    decision any longer, or without asking for one. It is not among `requests`, unless the decision
+    came late.
     """
 
     minute: int
@@ -32,6 +34,7 @@ class Minute(msgspec.Struct, frozen=True):
     tokens: int
     denied: Mapping[str, int]
     open: int = 0
+    estimated: int = 0
 
 
 async def last_hour(client: Redis, ring: str) -> tuple[Minute, ...]:
@@ -69,6 +72,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
     for name, count in fields.items():
         if running := _RUNNING_TOKENS.fullmatch(name):
             tokens[int(running[1])] += whole(count)
+    estimated = _series(fields.get(b"estimated"), 8)
     denied = {
         level: _series(fields.get(b"denied:" + level.encode()), 4) for level in LEVELS if level
     }
@@ -81,6 +85,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
             tokens[minute],
             {level: series[minute] for level, series in denied.items() if series[minute]},
             opened[minute],
+            min(estimated[minute], tokens[minute]),  # a damaged series harms no other
         )
         for minute in range(last - MINUTES + 1, last + 1)
     )

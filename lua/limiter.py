@@ -85,6 +85,7 @@ class LuaLimiter:
         self._ids = map((secrets.token_hex(8) + "{:x}").format, count())
         self.spool = Spool(client, gate, clock_ms)
         self.admitted_open = 0
+        self.tokens_estimated = 0
         self._broken = 0
 
     @property
@@ -117,11 +118,12 @@ class LuaLimiter:
                 self._release(call.answer.result())
             raise
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
+    def settle(self, reservation: Reservation, tokens: int, *, is_estimate: bool = False) -> None:
         """Queue the reservation's settling. A second call for the same one does nothing."""
         if not reservation.settled:
             reservation.settled = True
-            self.spool.add(reservation, tokens)
+            self.tokens_estimated += tokens * is_estimate
+            self.spool.add(reservation, tokens, is_estimate=is_estimate)
 
     async def close(self, timeout_s: float) -> None:
         """Settle what waits, as far as time allows, and end."""

@@ -9,6 +9,7 @@
 --   tokens:<minute>  integer                             tokens settled in the running minute,
 --   running          integer                             which is this one
 --   tokens           base minute (uint32), 60 x uint64   tokens of minutes that ended
+--   estimated        base minute (uint32), 60 x uint64   which of all these nobody had reported
 --   denied:<level>   base minute (uint32), 60 x uint32   requests denied by that level
 --   open             base minute (uint32), 60 x uint32   requests forwarded without a decision
 --

@@ -25,12 +25,13 @@ class Settlement:
     verdict that comes later must not make a repetition look like another settlement.
     """
 
-    __slots__ = ("is_retry", "member", "subject", "tokens")
+    __slots__ = ("is_estimate", "is_retry", "member", "subject", "tokens")
 
-    def __init__(self, reservation: Reservation, tokens: int) -> None:
+    def __init__(self, reservation: Reservation, tokens: int, *, is_estimate: bool) -> None:
         self.subject = reservation.subject
         self.member = reservation.member
         self.tokens = tokens
+        self.is_estimate = is_estimate
         self.is_retry = False
 
 
@@ -58,12 +59,12 @@ class Spool:
         """How many are not counted yet, those under way included."""
         return len(self._waiting) + self._under_way
 
-    def add(self, reservation: Reservation, tokens: int) -> None:
+    def add(self, reservation: Reservation, tokens: int, *, is_estimate: bool = False) -> None:
         """Queue it; a full spool gives up this one and counts it as lost."""
         if len(self._waiting) >= CAPACITY:
             self.lost += 1
             return
-        self._waiting.append(Settlement(reservation, tokens))
+        self._waiting.append(Settlement(reservation, tokens, is_estimate=is_estimate))
         if len(self._waiting) >= BATCH:
             self.write()
         else:
@@ -161,6 +162,7 @@ def _arguments(batch: list[Settlement], now_ms: int) -> tuple[list[Argument], li
             *keys.of(settlement.subject),
             settlement.member,
             settlement.tokens,
+            int(settlement.is_estimate),
             int(settlement.is_retry),
         )
     return keys.all, args

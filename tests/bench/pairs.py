@@ -102,7 +102,7 @@ class Single:
         now_ms, _, admitted, *_ = reply
         assert admitted
         member = f"{id_}:{now_ms}:{NEEDED + EXTRA}"
-        await self._call(COMMIT.sha, len(batch.all), *batch.all, -1, *places, member, USED, 0)
+        await self._call(COMMIT.sha, len(batch.all), *batch.all, -1, *places, member, USED, 0, 0)
         return took
 
     async def finish(self) -> None:

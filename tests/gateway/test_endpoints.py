@@ -181,6 +181,7 @@ def test_readiness_tells_what_is_known_and_decided(stack: Stack) -> None:
         "broken": 0,
         "unsettled": 0,
         "settlements_lost": 0,
+        "tokens_estimated": before["limiter"]["tokens_estimated"],
     }
     assert (told["config"]["state"], told["config"]["changes_heard"]) == ("current", True)
     assert told["config"]["keys"] == before["config"]["keys"] + len(tenant.agents)

@@ -19,7 +19,13 @@ class Traffic:
         self.numbers = LiveNumbers(self._client)
 
     async def request(
-        self, org_id: str, agent_id: str, tokens: int | None, agent_rpm: int | None = None
+        self,
+        org_id: str,
+        agent_id: str,
+        tokens: int | None,
+        agent_rpm: int | None = None,
+        *,
+        is_estimate: bool = False,
     ) -> None:
         """One request that holds 20; `tokens` None: it is still under way."""
         subject = Subject.of((org_id, agent_id), (agent_rpm, None, None), None)
@@ -28,7 +34,7 @@ class Traffic:
         if not decision.admitted:
             self.recorder.denied(decision)
         elif tokens is not None:
-            self.limiter.settle(decision.reservation, tokens)
+            self.limiter.settle(decision.reservation, tokens, is_estimate=is_estimate)
 
     def forwarded_open(self, org_id: str, agent_id: str) -> None:
         """One request for which the limiter gives no decision."""

@@ -128,12 +128,14 @@ async def test_usage_is_sixty_minutes(
     """An agent, an organization and the platform each have 60 points, the oldest first."""
     for _ in range(3):
         traffic.forwarded_open(operated.ours.id, operated.ours.agent_id)
+    await traffic.request(operated.ours.id, operated.ours.agent_id, 9, is_estimate=True)
     await traffic.settled()
     ids = {"agentId": operated.ours.agent_id, "organizationId": operated.ours.id}
     answer = await platform.ask(
         "query($agentId: ID, $organizationId: ID) {"
         " rateLimitUsage(agentId: $agentId, organizationId: $organizationId) {"
-        " points { timestamp requests tokens open denied { agent org global tokens } } } }",
+        " points { timestamp requests tokens estimated open"
+        " denied { agent org global tokens } } } }",
         {level: ids[level]} if level else {},
     )
 
@@ -141,8 +143,9 @@ async def test_usage_is_sixty_minutes(
     times = [point["timestamp"] for point in points]
     assert len(points) == 60
     assert times == sorted(set(times))
-    assert {(point["requests"], point["tokens"]) for point in points} == {(0, 0)}
     assert [point["open"] for point in points if point["open"]] == [3]
+    used = [(point["requests"], point["tokens"], point["estimated"]) for point in points]
+    assert sorted(used)[-2:] == [(0, 0, 0), (1, 9, 9)]
     assert points[0]["denied"] == {"agent": 0, "org": 0, "global": 0, "tokens": 0}
 
 

@@ -191,13 +191,15 @@ async def test_pages_out_of_bounds_name_the_field(operated: World) -> None:
             assert error.value.field == field
 
 
-async def test_open_requests_are_in_the_usage_of_everybody_concerned(
+async def test_open_requests_and_estimates_are_in_the_usage_of_everybody_concerned(
     operated: World, traffic: Traffic
 ) -> None:
     """Of the agent, its organization and the platform; not among the requests that were decided."""
     ours = operated.ours
     traffic.forwarded_open(ours.id, ours.agent_id)
     traffic.forwarded_open(ours.id, ours.agent_id)
+    await traffic.request(ours.id, ours.agent_id, 7, is_estimate=True)
+    await traffic.request(ours.id, ours.agent_id, 4)
     await traffic.settled()
     usage = operated.management.usage
 
@@ -208,7 +210,8 @@ async def test_open_requests_are_in_the_usage_of_everybody_concerned(
         await usage(ours.admin, organization_id=ours.id),
         await usage(operated.platform),
     ):
-        assert [sum(getattr(p, kind) for p in points) for kind in ("open", "requests")] == [2, 0]
+        kinds = ("open", "requests", "tokens", "estimated")
+        assert [sum(getattr(p, kind) for p in points) for kind in kinds] == [2, 2, 11, 7]
 
 
 async def test_a_key_that_is_no_ring_does_not_hide_the_others_order(

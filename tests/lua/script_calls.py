@@ -84,12 +84,15 @@ class Scripts:
         """A call for this one alone."""
         return self.admit(ask, lease_s=lease_s)[0]
 
-    def settle(self, *used: tuple[Verdict, int], is_retry: bool = False) -> list[int]:
+    def settle(
+        self, *used: tuple[Verdict, int], is_retry: bool = False, is_estimate: bool = False
+    ) -> list[int]:
         """One call for all of them: 1 counted, 0 was counted before."""
         batch = Keys()
         args: list[object] = []
         for verdict, tokens in used:
-            args += (*batch.of(verdict.ask.subject), verdict.member, tokens, int(is_retry))
+            args += (*batch.of(verdict.ask.subject), verdict.member, tokens)
+            args += (int(is_estimate), int(is_retry))
         reply = self._run(COMMIT, batch, args)
         assert len(reply) == len(used)
         return reply

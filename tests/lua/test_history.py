@@ -16,7 +16,7 @@ from lua.history import MINUTES, last_hour, last_hours
 
 MINUTE_MS = 60_000
 LEVELS = ("agent", "org", "global", "tokens")
-SERIES = ("open", *(f"denied:{level}" for level in LEVELS))
+KINDS = ("requests", "used", "estimated", "open", *(f"denied:{level}" for level in LEVELS))
 
 
 def active(scripts: Scripts, ring: str = RINGS[0]) -> dict[int, tuple[int, int, dict[str, int]]]:
@@ -27,7 +27,7 @@ def active(scripts: Scripts, ring: str = RINGS[0]) -> dict[int, tuple[int, int, 
     return {
         point.minute - now: (point.requests, point.tokens, dict(point.denied))
         for point in minutes
-        if point.requests or point.tokens or point.denied or point.open
+        if point.requests or point.tokens or point.denied or point.open or point.estimated
     }
 
 
@@ -42,23 +42,26 @@ class Traffic:
         minute = self._scripts.now_ms // MINUTE_MS
         if kind == "requests":
             self._scripts.admit(*[Ask()] * amount)
-        elif kind == "used":
-            self._scripts.settle((self._scripts.admit_one(Ask()), amount))
+        elif kind in ("used", "estimated"):
+            verdict = self._scripts.admit_one(Ask())
+            self._scripts.settle((verdict, amount), is_estimate=kind == "estimated")
             self.counted[minute, "requests"] += 1
+            self.counted[minute, "tokens"] += amount
         else:
             for ring in RINGS:
                 record(self._scripts, kind, {minute: amount}, ring)
         self.counted[minute, kind] += amount
 
-    def chart(self) -> list[tuple[int, int, dict[str, int], int]]:
+    def chart(self) -> list[tuple[int, int, dict[str, int], int, int]]:
         """What the last hour must show."""
         last = self._scripts.now_ms // MINUTE_MS
         return [
             (
                 self.counted[minute, "requests"],
-                self.counted[minute, "used"],
+                self.counted[minute, "tokens"],
                 {level: n for level in LEVELS if (n := self.counted[minute, f"denied:{level}"])},
                 self.counted[minute, "open"],
+                self.counted[minute, "estimated"],
             )
             for minute in range(last - MINUTES + 1, last + 1)
         ]
@@ -71,11 +74,12 @@ def test_every_minute_is_what_was_counted_in_it(scripts: Scripts, seed: int) -> 
     traffic = Traffic(scripts)
     for _ in range(150):
         scripts.now_ms += chance.choice((0, 500, 7_000, 61_000, 200_000))
-        traffic.happens(chance.choice(("requests", "used", *SERIES)), chance.randint(1, 9))
+        traffic.happens(chance.choice(KINDS), chance.randint(1, 9))
         for ring in RINGS:
-            assert [(p.requests, p.tokens, p.denied, p.open) for p in shown(scripts, ring)] == (
-                traffic.chart()
-            )
+            found = shown(scripts, ring)
+            assert [
+                (p.requests, p.tokens, p.denied, p.open, p.estimated) for p in found
+            ] == traffic.chart()
 
 
 def test_the_running_minute_is_shown_at_once_and_kept_when_it_ends(scripts: Scripts) -> None:
@@ -99,6 +103,30 @@ def test_tokens_count_in_the_minute_in_which_they_are_settled(scripts: Scripts) 
     assert active(scripts) == {-3: (1, 0, {}), 0: (0, 7, {})}
 
 
+def test_an_estimate_counts_once_and_is_part_of_the_tokens(scripts: Scripts) -> None:
+    """At every ring, beside what was reported; settled again it changes nothing."""
+    reported, guessed, late = scripts.admit(*[Ask()] * 3)
+    scripts.settle((reported, 5))
+    for is_retry in (False, True, True):
+        scripts.settle((guessed, 7), is_estimate=True, is_retry=is_retry)
+    scripts.now_ms += 2 * MINUTE_MS
+    scripts.settle((late, 3), is_estimate=True)
+
+    for ring in RINGS:
+        found = {p.minute: (p.tokens, p.estimated) for p in shown(scripts, ring) if p.tokens}
+        assert list(found.values()) == [(12, 7), (3, 3)]
+
+
+def test_estimates_are_never_more_than_the_tokens(scripts: Scripts) -> None:
+    """Also where somebody wrote over the minutes of the tokens."""
+    scripts.settle((scripts.admit_one(Ask()), 7), is_estimate=True)
+    scripts.client.hdel(RINGS[0], f"tokens:{scripts.now_ms // MINUTE_MS}")
+
+    (last,) = shown(scripts, RINGS[0])[-1:]
+
+    assert (last.tokens, last.estimated) == (0, 0)
+
+
 def test_a_small_step_back_of_the_clock_hides_nothing(scripts: Scripts) -> None:
     """The limiter keeps counting in the later minute: the chart ends with it, too."""
     scripts.admit_one(Ask())
@@ -113,7 +141,7 @@ def test_a_small_step_back_of_the_clock_hides_nothing(scripts: Scripts) -> None:
 @pytest.mark.parametrize("junk", [b"", b"x", b"x" * 244, b"12", b"\xff" * 260])
 def test_fields_that_are_not_the_scripts_own_are_empty(scripts: Scripts, junk: bytes) -> None:
     """Whatever somebody wrote into a ring, a chart of zeros comes out, not an error."""
-    names = ("seconds", "minutes", "tokens", "running", "denied:agent", "open")
+    names = ("seconds", "minutes", "tokens", "running", "denied:agent", "open", "estimated")
     fields = {**dict.fromkeys(names, junk), "tokens:x": junk, "more": junk}
     if len(junk) == 244:  # the length of a series of requests, from a time long past
         fields.pop("seconds")
@@ -133,7 +161,8 @@ async def test_an_idle_ring_is_sixty_zeros_of_redis_time(redis_url: str) -> None
     assert len(minutes) == 60
     assert minutes[-1].minute in (before // 60, after // 60)
     assert [b.minute - a.minute for a, b in pairwise(minutes)] == [1] * 59
-    assert {(p.requests, p.tokens, len(p.denied), p.open) for p in minutes} == {(0, 0, 0, 0)}
+    assert {(p.requests, p.tokens, p.open, p.estimated) for p in minutes} == {(0, 0, 0, 0)}
+    assert not any(point.denied for point in minutes)
 
 
 async def test_the_hours_of_many_rings_take_one_round_trip(redis_url: str, look: Look) -> None:

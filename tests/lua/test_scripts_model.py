@@ -155,7 +155,7 @@ class LimiterMachine(RuleBasedStateMachine):
         """Settle once; says whether it counted."""
         found = Keys()
         where = found.of(self.subject(held.org, held.agent))
-        reply = self.call(COMMIT, found, [*where, held.member, used, int(is_retry)])
+        reply = self.call(COMMIT, found, [*where, held.member, used, 0, int(is_retry)])
         assert reply[:2] == [self.now_ms, 0]
         return reply[2]
 

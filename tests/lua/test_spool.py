@@ -13,6 +13,7 @@ from waiting import comes_true
 
 from lua import keys, spool
 from lua.decision import Decision
+from lua.history import _minutes
 
 DEADLINE_S = 0.05
 
@@ -91,6 +92,25 @@ async def test_a_repetition_is_the_settling_that_was_sent_first(
     await proxied.drain()
 
     assert look.month() == (7, 0)
+
+
+async def test_an_estimate_is_flagged_once_whatever_becomes_of_its_answer(
+    proxied: Running, proxy: TcpProxy, look: Look
+) -> None:
+    """Sent again because the answer got lost, it is neither doubled nor taken for a report."""
+    reported, guessed = [await proxied.limiter.admit(subject(), 10, 0) for _ in range(2)]
+    proxied.limiter.settle(reported.reservation, 5)
+    await proxied.drain()
+    proxy.cut_replies()
+    proxied.limiter.settle(guessed.reservation, 7, is_estimate=True)
+    assert await comes_true(lambda: look.month()[0] == 12)
+    proxy.heal()
+    await proxied.drain()
+
+    minutes = _minutes(look.redis.hgetall(keys.org_ring(ORG)), int(look.redis.time()[0]))
+
+    assert [sum(getattr(m, kind) for m in minutes) for kind in ("tokens", "estimated")] == [12, 7]
+    assert proxied.limiter.tokens_estimated == 7
 
 
 async def test_one_slow_reply_opens_nothing(proxied: Running, proxy: TcpProxy, look: Look) -> None:
