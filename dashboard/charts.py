@@ -4,8 +4,9 @@ The browser draws them (static/dashboard.js) and adds what only it knows: its co
 background, and its local time. The colors here are Okabe-Ito's, which people with any color vision
 tell apart; each has a pattern of its own besides.
 
-A minute in which the limiter was open has no bar: what was counted in it is not all that was sent.
-A hatched band takes its place and says how many requests were forwarded undecided.
+A minute in which the limiter was open has a hatched band above its bar, up to the top: what was
+counted in it is not all that was sent. The band says how many requests were forwarded undecided. A
+minute of which nothing else is recorded is a gap, not a zero.
 """
 
 from collections.abc import Sequence
@@ -14,21 +15,23 @@ import msgspec
 from markupsafe import Markup
 
 from dashboard import chart_marks
-from dashboard.chart_layout import Figure, Json, Scale, layout, scale
+from dashboard.chart_layout import Figure, Json, layout, scale
 from graphql_api.model import UsagePoint
 
 Look = tuple[str, str, str, str]
 """Of a trace of bars: its id (for a level the field of DeniedCounts), legend, color, pattern."""
+Counts = dict[Look, list[int]]
+"""What is drawn of each minute, from the bottom of the stack to its top."""
 
 ADMITTED: Look = ("admitted", "admitted", "#0072B2", "")
-TOKENS: Look = ("tokens", "tokens", "#009E73", "")
+REPORTED: Look = ("reported", "reported", "#009E73", "")
+ESTIMATED: Look = ("estimated", "estimated", "#F0E442", "/")
 LEVELS: tuple[Look, ...] = (
     ("agent", "denied: agent", "#D55E00", "/"),
     ("org", "denied: organization", "#E69F00", "\\"),
     ("platform", "denied: platform", "#CC79A7", "x"),
     ("tokens", "denied: token ceiling", "#56B4E9", "."),
 )
-"""From the bottom of the stack to its top."""
 MINUTE_MS = 60_000
 SETTLED, RUNNING = 1.0, 0.55  # opacity of a bar
 
@@ -39,16 +42,12 @@ def requests_figure(points: Sequence[UsagePoint], *, limit: int | None, name: st
     `points` are consecutive minutes, of which the last is running. `limit` is in requests per
     minute, None: there is none.
     """
-    admitted = [point.requests for point in points]
-    denied = {
-        level: counts
-        for level, *_ in LEVELS
-        if any(counts := [int(getattr(point.denied, level)) for point in points])
-    }
-    peak = max(map(sum, zip(admitted, *denied.values(), strict=True)), default=0)
-    bars = [_bar(points, admitted, ADMITTED)]
-    bars += [_bar(points, denied[look[0]], look) for look in LEVELS if look[0] in denied]
-    figure = _figure("Requests per minute", name, points, bars, scale(max(peak, limit or 0)))
+    counts = {ADMITTED: [point.requests for point in points]}
+    for look in LEVELS:
+        denied = [int(getattr(point.denied, look[0])) for point in points]
+        if any(denied):
+            counts[look] = denied
+    figure = _figure("Requests per minute", name, points, counts, limit or 0)
     if limit is not None:
         figure["layout"]["shapes"].append(chart_marks.limit_line(limit))
         figure["layout"]["annotations"].append(chart_marks.limit_label(limit))
@@ -56,10 +55,13 @@ def requests_figure(points: Sequence[UsagePoint], *, limit: int | None, name: st
 
 
 def tokens_figure(points: Sequence[UsagePoint], *, name: str) -> Figure:
-    """Tokens per minute of `name`, in the minute in which they were settled. `points` as above."""
-    tokens = [point.tokens for point in points]
-    bars = [_bar(points, tokens, TOKENS)]
-    return _figure("Tokens per minute", name, points, bars, scale(max(tokens, default=0)))
+    """Tokens per minute of `name`, in the minute in which they were settled: what was reported, and
+    what was estimated on top. `points` as above.
+    """
+    counts = {REPORTED: [point.tokens - point.estimated for point in points]}
+    if any(point.estimated for point in points):
+        counts[ESTIMATED] = [point.estimated for point in points]
+    return _figure("Tokens per minute", name, points, counts)
 
 
 def embedded(figure: Figure) -> Markup:
@@ -71,8 +73,12 @@ def embedded(figure: Figure) -> Markup:
 
 
 def _figure(
-    title: str, name: str, points: Sequence[UsagePoint], bars: list[Json], height: Scale
+    title: str, name: str, points: Sequence[UsagePoint], counts: Counts, least: int = 0
 ) -> Figure:
+    """Draw the counts of each minute as a stack, the first at its bottom. `least` is in range."""
+    sums = [sum(stack) for stack in zip(*counts.values(), strict=True)]
+    height = scale(max([*sums, least]))
+    bars = [_bar(points, sums, each, look) for look, each in counts.items()]
     shown = layout(title, name, height)
     if points:
         shown["xaxis"]["range"] = [
@@ -84,15 +90,20 @@ def _figure(
     else:
         shown["xaxis"]["visible"] = False
     is_open = any(point.open for point in points)
-    if not is_open and not any(any(bar["y"]) for bar in bars):
+    if not is_open and not any(sums):
         shown["annotations"].append(chart_marks.nothing(is_known=bool(points)))
     shown["annotations"] += chart_marks.open_labels(points)
     return {"data": [*bars, _open_bands(points, height.top)] if is_open else bars, "layout": shown}
 
 
-def _bar(points: Sequence[UsagePoint], counts: Sequence[int], look: Look) -> Json:
+def _bar(
+    points: Sequence[UsagePoint], sums: Sequence[int], counts: Sequence[int], look: Look
+) -> Json:
     uid, name, color, pattern = look
-    known = [None if point.open else count for point, count in zip(points, counts, strict=True)]
+    known = [
+        None if point.open and not total else count
+        for point, total, count in zip(points, sums, counts, strict=True)
+    ]
     return {
         **_minutes(points),
         "uid": uid,

@@ -51,6 +51,7 @@ def hour(usage: Usage) -> Hour | None:
             tokens=sum(each.tokens for each in denied),
         ),
         open=sum(point.open for point in usage),
+        estimated=sum(point.estimated for point in usage),
     )
 
 
@@ -67,11 +68,8 @@ def requests_chart(usage: Usage, limit: int | None, name: str) -> Chart:
 
 def tokens_chart(usage: Usage, name: str) -> Chart:
     """Tokens per minute."""
-    total = sum(point.tokens for point in usage)
-    most = max((point.tokens for point in usage), default=0)
-    words = f"Last 60 minutes: {grouped(total)} tokens used; at most {grouped(most)} in a minute."
     figure = charts.tokens_figure(usage, name=name)
-    return Chart("tokens", "Tokens", words if usage else _UNKNOWN, figure, usage)
+    return Chart("tokens", "Tokens", _tokens_in_words(usage), figure, usage)
 
 
 def organization_line(row: Row) -> Line:
@@ -150,3 +148,15 @@ def _requests_in_words(usage: Usage, limit: int | None) -> str:
         parts.append(f"{grouped(added.open)} forwarded without a decision")
     parts.append("no limit" if limit is None else f"limit {grouped(limit)}")
     return "; ".join(parts) + "."
+
+
+def _tokens_in_words(usage: Usage) -> str:
+    added = hour(usage)
+    if added is None:
+        return _UNKNOWN
+    most = max(point.tokens for point in usage)
+    estimated = f", {grouped(added.estimated)} of them estimated" if added.estimated else ""
+    return (
+        f"Last 60 minutes: {grouped(added.tokens)} tokens used{estimated};"
+        f" at most {grouped(most)} in a minute."
+    )

@@ -97,12 +97,13 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The last 60 minutes, the running one included, added up."""
+    """The last 60 minutes, the running one included, added up. `estimated` is part of `tokens`."""
 
     requests: int
     tokens: int
     denied: DeniedCounts
     open: int
+    estimated: int
 
     @property
     def denied_in_all(self) -> int:

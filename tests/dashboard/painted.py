@@ -16,6 +16,7 @@ async def paint(
     tokens: Callable[[int], int] = lambda _: 0,
     denied: dict[str, Callable[[int], int]] | None = None,
     opened: Callable[[int], int] | None = None,
+    estimated: Callable[[int], int] | None = None,
     now: int = 0,
 ) -> None:
     """Fill a ring. Each function says the count of the minute of that age, 1 to 59; `now` are the
@@ -31,6 +32,8 @@ async def paint(
         fields[f"denied:{level}"] = _series(at_s, counts, "I")
     if opened:
         fields["open"] = _series(at_s, opened, "I")
+    if estimated:
+        fields["estimated"] = _series(at_s, estimated, "Q")
     await redis.hset(ring, mapping=fields)
 
 

@@ -25,7 +25,14 @@ HOURS = {
     "quiet": quiet(),
     "unknown": (),
     "busy": hour(lambda place: minute(place, place * 700, EVERY_LEVEL)),
-    "open": hour(lambda place: minute(5, 10, undecided=7 if place in (20, 21, 40) else 0)),
+    "open": hour(
+        lambda place: (
+            minute(undecided=7)
+            if place in (20, 21)
+            else minute(5, 10, DeniedCounts(agent=place == 2), 7 * (place in (2, 40)))
+        )
+    ),
+    "estimated": hour(lambda place: minute(1, max(50, place), estimated=place)),
     "first minute": hour(lambda place: minute(3 if place == 59 else 0)),
 }
 
@@ -53,7 +60,7 @@ def test_every_minute_has_its_bar_and_idle_minutes_are_zero() -> None:
     points = hour(lambda place: minute(place % 2, place))
 
     requests = traces(requests_figure(points, limit=None, name="Acme"))["admitted"]
-    tokens = traces(tokens_figure(points, name="Acme"))["tokens"]
+    tokens = traces(tokens_figure(points, name="Acme"))["reported"]
 
     assert requests["y"] == [0, 1] * 30
     assert tokens["y"] == list(range(60))
@@ -74,6 +81,24 @@ def test_denials_are_stacked_by_level() -> None:
     assert len({color for color, _ in looks}) == len({shape for _, shape in looks}) == 5
     assert figure["layout"]["barmode"] == "stack"
     assert tuple(traces(some)) == ("admitted", "denied: token ceiling")
+
+
+def test_estimated_tokens_are_stacked_apart() -> None:
+    """On top of what was reported, so that the whole bar is the total; where there are none, no
+    legend speaks of them.
+    """
+    figure = tokens_figure(HOURS["estimated"], name="Acme")
+
+    reported, estimated = figure["data"]
+    assert (reported["name"], estimated["name"]) == ("reported", "estimated")
+    assert estimated["y"] == list(range(60))
+    assert [sum(both) for both in zip(reported["y"], estimated["y"], strict=True)] == [
+        max(50, place) for place in range(60)
+    ]
+    assert reported["marker"]["color"] != estimated["marker"]["color"]
+    assert estimated["marker"]["pattern"]["shape"]
+    assert figure["layout"]["yaxis"]["range"][1] > 59
+    assert tuple(traces(tokens_figure(HOURS["busy"], name="Acme"))) == ("reported",)
 
 
 def test_the_fields_of_the_levels_are_those_of_the_model() -> None:
@@ -122,8 +147,8 @@ def test_the_running_minute_is_marked() -> None:
 
 
 @pytest.mark.parametrize("kind", ["requests", "tokens"])
-def test_minutes_with_an_open_limiter_are_a_marked_gap(kind: str) -> None:
-    """There is no bar, but a band over the whole height, and each run of them is labelled."""
+def test_minutes_with_an_open_limiter_are_marked(kind: str) -> None:
+    """A band over the whole height, labelled; what was counted keeps its bars, else it is a gap."""
     points = HOURS["open"]
     figure = (
         requests_figure(points, limit=60, name="Acme")
@@ -131,12 +156,16 @@ def test_minutes_with_an_open_limiter_are_a_marked_gap(kind: str) -> None:
         else tokens_figure(points, name="Acme")
     )
 
-    bars, bands = figure["data"]
+    *bars, bands = figure["data"]
     top = figure["layout"]["yaxis"]["range"][1]
-    assert [place for place, count in enumerate(bars["y"]) if count is None] == [20, 21, 40]
-    assert [place for place, count in enumerate(bands["y"]) if count == top] == [20, 21, 40]
-    assert bands["customdata"][20] == [7, 5]
+    for trace in bars:
+        assert [place for place, count in enumerate(trace["y"]) if count is None] == [20, 21]
+    assert bars[0]["y"][2] == bars[0]["y"][40] == (5 if kind == "requests" else 10)
+    assert [place for place, count in enumerate(bands["y"]) if count] == [2, 20, 21, 40]
+    assert {count for count in bands["y"] if count} == {top}
+    assert bands["customdata"][40] == [7, 5]
     assert [text for text in texts(figure) if "open" in text] == [
+        "limiter open: 7 undecided",
         "limiter open: 14 undecided",
         "limiter open: 7 undecided",
     ]

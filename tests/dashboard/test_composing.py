@@ -23,11 +23,11 @@ def rows(total: int | None, page: int = 1, pages: int = 1, shown: int = 1) -> Ro
 
 def test_an_hour_is_the_sum_of_its_minutes() -> None:
     """Each count for itself."""
-    usage = hour(lambda place: minute(place, 10 * place, DeniedCounts(1, 2, 3, 4), 5))
+    usage = hour(lambda place: minute(place, 10 * place, DeniedCounts(1, 2, 3, 4), 5, 6))
 
     added = composing.hour(usage)
 
-    assert added == Hour(1770, 17_700, DeniedCounts(60, 120, 180, 240), 300)
+    assert added == Hour(1770, 17_700, DeniedCounts(60, 120, 180, 240), 300, 360)
     assert added is not None
     assert added.denied_in_all == 600
 
@@ -35,7 +35,7 @@ def test_an_hour_is_the_sum_of_its_minutes() -> None:
 def test_an_unknown_hour_is_no_quiet_one() -> None:
     """Nothing known is not zero, and no reason to say that nothing was sent."""
     assert composing.hour(()) is None
-    assert composing.hour(quiet()) == Hour(0, 0, DeniedCounts(), 0)
+    assert composing.hour(quiet()) == Hour(0, 0, DeniedCounts(), 0, 0)
     assert composing.is_idle(quiet())
     assert not composing.is_idle(())
 
@@ -76,7 +76,7 @@ def test_a_list_says_where_it_goes_on(listed: Rows, expected: Pager) -> None:
 
 
 def test_a_chart_is_put_in_words() -> None:
-    """For who does not see it: totals, the peak, the limit, and what was not decided."""
+    """For who does not see it: totals, the peak, the limit, what was not decided or reported."""
     usage = hour(lambda place: minute(1000 if place == 7 else 1, 50, DeniedCounts(agent=1)))
     open_ = hour(lambda place: minute(1, undecided=int(place == 3)))
 
@@ -90,6 +90,10 @@ def test_a_chart_is_put_in_words() -> None:
     )
     assert composing.tokens_chart(usage, "x").words == (
         "Last 60 minutes: 3\u202f000 tokens used; at most 50 in a minute."
+    )
+    guessed = hour(lambda place: minute(1, 50, estimated=20 * (place < 2)))
+    assert composing.tokens_chart(guessed, "x").words == (
+        "Last 60 minutes: 3\u202f000 tokens used, 40 of them estimated; at most 50 in a minute."
     )
     unknown = "The numbers of the last 60 minutes are not known."
     assert composing.requests_chart((), 60, "x").words == unknown

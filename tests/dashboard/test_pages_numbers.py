@@ -53,6 +53,7 @@ async def traffic(served: Site) -> None:
                 "tokens": lambda age, by=factor: 4000 * by * (age == 6),
             },
             opened=lambda age, by=factor: 50 * by * (age == 7),
+            estimated=lambda age, by=factor: 600 * by * (age == 8),
             now=11 * factor,
         )
     month = datetime.now(UTC).strftime("%Y-%m")
@@ -121,8 +122,16 @@ async def test_cards_and_tables_say_what_the_use_cases_say(served: Site, pattern
     assert rows[:60] == told
     if pattern != OVERVIEW:
         assert rows[60:] == [
-            [f"{each.timestamp:%H:%M}", grouped(each.tokens)] for each in reversed(points)
+            [f"{each.timestamp:%H:%M}", grouped(each.tokens), grouped(each.estimated)]
+            for each in reversed(points)
         ]
+    tokens, estimated = (
+        grouped(sum(getattr(each, kind) for each in points)) for kind in ("tokens", "estimated")
+    )
+    assert estimated == grouped(600 * factor)
+    where = "Tokens this month" if pattern == ORGANIZATION else "Last hour"
+    words = "in the last hour {}" if pattern == ORGANIZATION else "{} tokens used"
+    assert f"{words.format(tokens)}, {estimated} of them estimated" in card(page, where)
 
 
 async def test_the_month_is_told_with_what_is_held(served: Site) -> None:
