@@ -73,17 +73,18 @@ def running_label(points: Sequence[UsagePoint]) -> Json:
 
 
 def open_labels(points: Sequence[UsagePoint]) -> list[Json]:
-    """One for each run of minutes in which the limiter was open, upright in its middle."""
+    """One for each run of minutes in which the limiter was open: upright and short, for there are bars."""
     labels = []
     runs = groupby(enumerate(points), key=lambda place: place[1].open > 0)
     for run in (list(members) for is_open, members in runs if is_open):
         count = sum(point.open for _, point in run)
         labels.append(
             {
-                "text": f"limiter open: {grouped(count)} undecided",
+                "text": f"{grouped(count)} undecided",
                 "x": time(points, (run[0][0] + run[-1][0]) / 2),
-                "y": 0.5,
+                "y": 1,
                 "yref": "paper",
+                "yanchor": "top",
                 "textangle": -90,
                 "showarrow": False,
                 "font": {"size": 11},
