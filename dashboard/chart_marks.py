@@ -73,7 +73,7 @@ def running_label(points: Sequence[UsagePoint]) -> Json:
 
 
 def open_labels(points: Sequence[UsagePoint]) -> list[Json]:
-    """One for each run of minutes in which the limiter was open: upright and short, for there are bars."""
+    """One for each run of minutes in which the limiter was open, upright, above most bars."""
     labels = []
     runs = groupby(enumerate(points), key=lambda place: place[1].open > 0)
     for run in (list(members) for is_open, members in runs if is_open):

@@ -105,16 +105,16 @@ def test_tokens_count_in_the_minute_in_which_they_are_settled(scripts: Scripts) 
 
 def test_an_estimate_counts_once_and_is_part_of_the_tokens(scripts: Scripts) -> None:
     """At every ring, beside what was reported; settled again it changes nothing."""
-    reported, guessed, late = scripts.admit(*[Ask()] * 3)
+    reported, guessed, another, late = scripts.admit(*[Ask()] * 4)
     scripts.settle((reported, 5))
     for is_retry in (False, True, True):
-        scripts.settle((guessed, 7), is_estimate=True, is_retry=is_retry)
+        scripts.settle((guessed, 7), (another, 2), is_estimate=True, is_retry=is_retry)
     scripts.now_ms += 2 * MINUTE_MS
     scripts.settle((late, 3), is_estimate=True)
 
     for ring in RINGS:
         found = {p.minute: (p.tokens, p.estimated) for p in shown(scripts, ring) if p.tokens}
-        assert list(found.values()) == [(12, 7), (3, 3)]
+        assert list(found.values()) == [(14, 9), (3, 3)]
 
 
 def test_estimates_are_never_more_than_the_tokens(scripts: Scripts) -> None:
