@@ -77,7 +77,7 @@ local function add(ring)
   redis.call('EXPIRE', ring.key, RING_TTL_S)
 end
 
--- Note how many of them are an estimate. These are few, and packed at once.
+-- Count those of them that are an estimate. These are few, and packed at once.
 local function flag(ring)
   local series = redis.call('HGET', ring.key, 'estimated')
   local minute = floor(now_s / 60)
@@ -105,6 +105,10 @@ local function ring_at(index)
   return ring
 end
 
+local function note(ring, tokens, estimated)
+  ring.added, ring.estimated = ring.added + tokens, ring.estimated + estimated
+end
+
 local reply = { now_ms, 0 }
 local platform = ring_at(1)
 for at = FIRST, #ARGV, FIELDS do
@@ -116,9 +120,9 @@ for at = FIRST, #ARGV, FIELDS do
   local score = look_up(b, member, admitted_ms, is_retry)
   if score ~= nil then
     settle(b, member, admitted_ms, held, tokens, score, is_retry)
-    for _, ring in ipairs({ ring_at(tonumber(ARGV[at])), ring_at(org_index), platform }) do
-      ring.added, ring.estimated = ring.added + tokens, ring.estimated + estimated
-    end
+    note(ring_at(tonumber(ARGV[at])), tokens, estimated)
+    note(ring_at(org_index), tokens, estimated)
+    note(platform, tokens, estimated)
   end
   reply[#reply + 1] = score ~= nil and 1 or 0
 end
