@@ -24,17 +24,19 @@ _REPLACED = CREDENTIALS | {b"host", b"expect"}
 def find_caller(request: Request, snapshot: Snapshot) -> Caller:
     """Look the key up in memory. Raise Refusal: 401, 403 for an operator's key, 405, 400."""
     for key in _candidates(request):
+        caller = snapshot.callers.get(digest(key)) if key.isascii() else None
+        if caller is not None:  # so it is well formed
+            if mentions_key(unquote_to_bytes(request.raw_url)):
+                raise Refusal(
+                    BAD_REQUEST, "An Ibex key does not belong into the URL: use a header."
+                )
+            return caller
         role = well_formed(key)
         if role is None:
             continue
         if role is not Role.AGENT:
             raise Refusal(FORBIDDEN, "This is an operator's key; traffic needs an agent's key.")
-        caller = snapshot.callers.get(digest(key))
-        if caller is None:
-            break
-        if mentions_key(unquote_to_bytes(request.raw_url)):
-            raise Refusal(BAD_REQUEST, "An Ibex key does not belong into the URL: use a header.")
-        return caller
+        break
     if request.method == "OPTIONS":
         raise Refusal(
             NOT_ALLOWED,

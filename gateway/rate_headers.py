@@ -8,6 +8,7 @@ The platform's limit is told only where it is what denied.
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -17,10 +18,13 @@ from lua.decision import Decision
 Header = tuple[str, str]
 
 WINDOW_S = 60
+_DAY_MS = 86_400_000
 _FAMILY_PREFIXES: dict[Dialect, str] = {
     "openai": "x-ratelimit-",
     "anthropic": "anthropic-ratelimit-",
 }
+
+_RAW_PREFIXES = {dialect: prefix.encode() for dialect, prefix in _FAMILY_PREFIXES.items()}
 
 
 class _Level(NamedTuple):
@@ -37,17 +41,22 @@ class _Level(NamedTuple):
 
 def month_end(now_ms: int) -> datetime:
     """The first moment of the next UTC month."""
-    start = month_start(now_ms)
-    return (start + timedelta(days=31)).replace(day=1)
+    return _month_of_day(now_ms // _DAY_MS)[1]
 
 
 def month_start(now_ms: int) -> datetime:
     """The first moment of the UTC month."""
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return _month_of_day(now_ms // _DAY_MS)[0]
 
 
-def rate_headers(decision: Decision, dialect: Dialect) -> list[Header]:
+@lru_cache(maxsize=4)
+def _month_of_day(day: int) -> tuple[datetime, datetime]:
+    """The month of a day since 1970: its first moment, and that of the next one."""
+    start = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).replace(day=1)
+    return start, (start + timedelta(days=31)).replace(day=1)
+
+
+def rate_headers(decision: Decision, dialect: Dialect, *, with_family: bool = True) -> list[Header]:
     """All fields for one decision; none where no decision was made."""
     if decision.is_open:
         return []
@@ -62,13 +71,13 @@ def rate_headers(decision: Decision, dialect: Dialect) -> list[Header]:
     return [
         ("RateLimit-Policy", ", ".join(policies)),
         ("RateLimit", ", ".join(items)),
-        *_family_headers(levels, dialect, decision.now_ms),
+        *(_family_headers(levels, dialect, decision.now_ms) if with_family else ()),
     ]
 
 
-def is_family_header(name: str, dialect: Dialect) -> bool:
+def is_family_header(name: bytes, dialect: Dialect) -> bool:
     """Whether a provider of this family states its own limits in a field of that name."""
-    return name.startswith(_FAMILY_PREFIXES[dialect])
+    return name.startswith(_RAW_PREFIXES[dialect])
 
 
 def _levels(decision: Decision) -> list[_Level]:
