@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any, Final
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
@@ -61,7 +62,7 @@ async def call(client: Redis, *command: Argument) -> Any:
     keep = False
     try:
         with limiter_errors(may_have_run=True):
-            await connection.send_command(*command)
+            await connection.send_packed_command(pack_command(command))  # type: ignore[arg-type]  # of any length
             reply = await connection.read_response()
         keep = True
     except NoScriptError:

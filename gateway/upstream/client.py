@@ -9,6 +9,7 @@ from gateway.settings import Settings, Upstream
 from gateway.upstream.compatible import CompatibleTransport
 from gateway.upstream.headers import RawHeaders
 from gateway.upstream.lean import LeanTransport
+from gateway.upstream.messages import InMemory, LightRequest
 
 
 def new_transport(settings: Settings) -> httpx.AsyncBaseTransport:
@@ -45,16 +46,12 @@ class UpstreamClient:
         `target` is path and query, to be appended to the upstream's URL as they are.
         """
         url, path = self._bases.get(upstream.url) or self._base(upstream.url)
-        request = httpx.Request(
+        request = LightRequest(
             method,
             url,
-            headers=headers,
-            stream=(
-                httpx.ByteStream(body or b"")
-                if body is None or isinstance(body, bytes)
-                else _Pieces(body)
-            ),
-            extensions={"timeout": self._timeout, "target": path + target.encode("ascii")},
+            headers,
+            InMemory(body or b"") if body is None or isinstance(body, bytes) else _Pieces(body),
+            {"timeout": self._timeout, "target": path + target.encode("ascii")},
         )
         async with failures(upstream.name):
             return await self._transport.handle_async_request(request)
