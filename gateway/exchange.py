@@ -60,7 +60,7 @@ class Exchange:
         observer = self._observe(request, answer.status_code, fields)
         redactor = Redactor(self._upstream.key)
         if redactor.has_to_look_into(answer.status_code, fields.content_encoding):
-            async with failures(self._upstream.name):
+            with failures(self._upstream.name):
                 answer = await redactor.looked_into(answer)
             fields = Fields.of(answer)
         head = Relayed(
@@ -71,7 +71,7 @@ class Exchange:
         )
         delivery = Delivery(request, head, redactor, has_events=fields.has_events)
         try:
-            async with failures(self._upstream.name):
+            with failures(self._upstream.name):
                 if delivery.is_live:  # the first event may be long in coming
                     await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract

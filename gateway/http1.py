@@ -135,11 +135,10 @@ class StrictHttp(Http):
         self.respond(response)
         await self.http1_response_header(data, end)
 
-    async def pass_on(self, data: bytes, *, end: bool) -> None:
+    def pass_on(self, data: bytes, *, end: bool) -> Awaitable[None]:
         """Send more of the body. `end`: it is whole."""
         write: Callable[[bytes, bool], Awaitable[None]] | None = self.response_func
-        if write is not None:  # else there is no body, whatever the upstream may have
-            await write(data, end)
+        return _dropped() if write is None else write(data, end)
 
     async def http1_response_header(
         self,
@@ -194,6 +193,10 @@ class StrictHttp(Http):
     ) -> None:
         """Drop what would be the body of an answer to HEAD."""
         super().head_response_ignored(data, end_stream)
+
+
+async def _dropped() -> None:
+    """There is no body, whatever the upstream may have."""
 
 
 @cache

@@ -68,7 +68,7 @@ class Redactor:
 
     def feed(self, piece: bytes) -> bytes:
         """What may be passed on by now: the beginning of a key waits for its end."""
-        if not self._key:
+        if not self._key or not piece:
             return piece
         if self._held:
             piece, self._held = self._held + piece, b""

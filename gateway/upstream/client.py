@@ -53,7 +53,7 @@ class UpstreamClient:
             InMemory(body or b"") if body is None or isinstance(body, bytes) else _Pieces(body),
             {"timeout": self._timeout, "target": path + target.encode("ascii")},
         )
-        async with failures(upstream.name):
+        with failures(upstream.name):
             return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -75,13 +75,11 @@ class failures:  # noqa: N801 - used in a with statement only; a generator would
     def __init__(self, name: str) -> None:
         self._name = name
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         return None
 
-    async def __aexit__(
-        self, _type: object, error: BaseException | None, _traceback: object
-    ) -> None:
-        if isinstance(error, httpx.TransportError | OSError):
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None and isinstance(error, httpx.TransportError | OSError):
             cause = error.__cause__ or error
             if isinstance(cause, TimeoutError | httpx.TimeoutException):
                 raise Refusal(
