@@ -82,6 +82,8 @@ class AnyTarget(Request):
 class StrictHttp(Http):
     """One connection's requests, of which only unambiguous ones are handled."""
 
+    protocol: "StrictProtocol"
+
     async def http1_request_header(self) -> None:
         """Read a head. Raises Malformed, or ExpectationFailed for what nobody can promise."""
         if self.recv_buffer.startswith(b"\r\n"):
@@ -139,6 +141,10 @@ class StrictHttp(Http):
         """Send more of the body. `end`: it is whole."""
         write: Callable[[bytes, bool], Awaitable[None]] | None = self.response_func
         return _dropped() if write is None else write(data, end)
+
+    def event_sent(self, data: bytes) -> bool:
+        """Send more of a body that is sent in chunks, if that needs no waiting."""
+        return bool(data) and self.protocol.sent_at_once(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def http1_response_header(
         self,
@@ -250,11 +256,17 @@ class StrictProtocol(HttpProtocol):
         """Write as soon as there is room. Raises RequestCancelled where the client is gone."""
         if not self._can_write.is_set():
             await self._until_there_is_room()
-        transport = self.transport
-        if transport is None or transport.is_closing():
+        if not self.sent_at_once(data):
             raise RequestCancelled
+
+    def sent_at_once(self, data: bytes) -> bool:
+        """Write if there is room, and somebody to take it."""
+        transport = self.transport
+        if transport is None or transport.is_closing() or not self._can_write.is_set():
+            return False
         transport.write(data)
         self._time = monotonic()
+        return True
 
     async def _until_there_is_room(self) -> None:
         try:

@@ -129,11 +129,11 @@ class Delivery:
     async def _write(self, out: bytes, *, end: bool) -> None:
         if self.is_live:
             self._last = (self._last + out[-3:])[-3:]
-        if self.begun:
-            await self._http.pass_on(out, end=end)
-        else:
+        if not self.begun:
             self.begun = True
             await self._http.answer(self._head, out, end=end)
+        elif end or not (self.is_live and self._http.event_sent(out)):
+            await self._http.pass_on(out, end=end)
 
 
 def own_lines(fields: Fields, decision: Decision, dialect: Dialect) -> bytes:
