@@ -101,16 +101,21 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
         sign_in.register(app, _sessions, _pace)
         pages.register(app, _parts)
     if only != "management":
-        app.add_route(endpoints.limits, "/limits")
-        app.add_route(
-            _proxy,  # type: ignore[arg-type]  # it answers with a response, if not an HTTPResponse
-            "/<upstream>/<rest:path>",
-            methods=METHODS,
-            stream=True,
-        )
-        setattr(app.ctx, http1.HANDLER, _Traffic(app, settings))
+        _register_traffic(app, settings)
     app.error_handler.add(Exception, _ErrorAnswers(settings, has_dashboard=only != "gateway"))
     return app
+
+
+def _register_traffic(app: IbexApp, settings: Settings) -> None:
+    """The agents' routes. The last one answers what goes to no upstream."""
+    app.add_route(endpoints.limits, "/limits")
+    app.add_route(
+        _proxy,  # type: ignore[arg-type]  # it answers with a response, if not an HTTPResponse
+        "/<upstream>/<rest:path>",
+        methods=METHODS,
+        stream=True,
+    )
+    setattr(app.ctx, http1.HANDLER, _Traffic(app, settings))
 
 
 def _ignore_signals() -> None:
