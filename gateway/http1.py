@@ -43,6 +43,7 @@ _NO_HEAD = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)"
 _LENGTH = re.compile(r"[0-9]{1,18}[ \t]*", re.ASCII)
 _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
+_READ_AHEAD = 65_536
 
 _NO_BODY = frozenset({204, 304})
 
@@ -236,6 +237,13 @@ class StrictProtocol(HttpProtocol):
     def _setup(self) -> None:
         super()._setup()  # type: ignore[no-untyped-call]
         self.request_handler = getattr(self.app.ctx, HANDLER, self.request_handler)
+
+    def data_received(self, data: bytes) -> None:
+        self._time = monotonic()
+        self.recv_buffer += data
+        if len(self.recv_buffer) >= _READ_AHEAD and self.transport:
+            self.transport.pause_reading()
+        self._data_received.set()
 
     async def receive_more(self) -> None:
         """Wait for more. Raises RequestTimeout within a body, Malformed within a head."""
