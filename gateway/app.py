@@ -1,12 +1,13 @@
 """The composition root: settings in, a Sanic app out. Nothing happens at import."""
 
 import asyncio
+import math
 import signal
 from types import SimpleNamespace
 from typing import Literal
 
 import structlog
-from sanic import HTTPResponse, Request, Sanic
+from sanic import Request, Sanic
 from sanic.config import Config
 from sanic.exceptions import (
     ExpectationFailed,
@@ -17,13 +18,14 @@ from sanic.exceptions import (
     SanicException,
     ServiceUnavailable,
 )
+from sanic.response import BaseHTTPResponse
 
 from dashboard import failures, pages, sign_in
 from dashboard.pace import Pace
 from dashboard.parts import Parts
 from dashboard.session import Sessions
 from gateway import endpoints, http1, responses
-from gateway.responses import Kind, Refusal, refused
+from gateway.responses import Kind, OwnAnswer, Refusal, refused
 from gateway.runtime import Runtime
 from gateway.settings import Dialect, Settings
 from graphql_api import problems, rest, view
@@ -99,10 +101,21 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
         sign_in.register(app, _sessions, _pace)
         pages.register(app, _parts)
     if only != "management":
-        app.add_route(endpoints.limits, "/limits")
-        app.add_route(_proxy, "/<upstream>/<rest:path>", methods=METHODS, stream=True)
+        _register_traffic(app, settings)
     app.error_handler.add(Exception, _ErrorAnswers(settings, has_dashboard=only != "gateway"))
     return app
+
+
+def _register_traffic(app: IbexApp, settings: Settings) -> None:
+    """The agents' routes. The last one answers what goes to no upstream."""
+    app.add_route(endpoints.limits, "/limits")
+    app.add_route(
+        _proxy,  # type: ignore[arg-type]  # it answers with a response, if not an HTTPResponse
+        "/<upstream>/<rest:path>",
+        methods=METHODS,
+        stream=True,
+    )
+    setattr(app.ctx, http1.HANDLER, _Traffic(app, settings))
 
 
 def _ignore_signals() -> None:
@@ -137,10 +150,34 @@ def _parts(request: Request) -> Parts:
     return Parts(_management(request), _sessions(request))
 
 
-async def _proxy(request: Request, upstream: str, rest: str) -> HTTPResponse | None:
+async def _proxy(request: Request, upstream: str, rest: str) -> OwnAnswer | None:
     """Forwarded as it came over the wire: what the router has decoded is not looked at."""
     del upstream, rest
     return await endpoints.runtime_of(request).proxy.handle(request)
+
+
+class _Traffic:
+    """The agents' way past the server's routing and middleware, of which they need nothing."""
+
+    def __init__(self, app: IbexApp, settings: Settings) -> None:
+        self._app = app
+        self._names = frozenset(name.encode("ascii") for name in settings.upstreams)
+
+    async def __call__(self, request: Request) -> None:
+        """Answer one request, whoever sends it."""
+        name, _, rest = request.raw_url[1:].partition(b"/")
+        http = request.stream
+        if name not in self._names or not rest or request.method not in METHODS:
+            await self._app.handle_request(request)
+            return
+        assert isinstance(http, http1.StrictHttp)
+        http.request_max_size = math.inf  # the proxy has its own bound
+        try:
+            answer = await self._app.ctx.runtime.proxy.handle(request)
+            if answer is not None:
+                await http.answer(answer, b"", end=True)
+        except Exception as error:  # noqa: BLE001 - the server does so for its other routes
+            await self._app.handle_exception(request, error, run_middleware=False)
 
 
 class _ErrorAnswers:
@@ -152,7 +189,7 @@ class _ErrorAnswers:
         self._settings = settings
         self._has_dashboard = has_dashboard
 
-    def __call__(self, request: Request, error: Exception) -> HTTPResponse:
+    def __call__(self, request: Request, error: Exception) -> BaseHTTPResponse:
         """A problem or a page for operators, for agents the shape of the upstream's family."""
         if isinstance(error, Refusal):
             return refused(error, self._dialect(request))

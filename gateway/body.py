@@ -17,6 +17,7 @@ class Body:
     def __init__(self, request: Request, max_bytes: int) -> None:
         self._request = request
         self._max_bytes = max_bytes
+        self._read = 0
         self.refusal: Refusal | None = None
         length = request.headers.getone("content-length", None)
         self.is_there = length not in (None, "0") or "transfer-encoding" in request.headers
@@ -25,7 +26,9 @@ class Body:
 
     async def read(self) -> bytes:
         """The whole body. Raises Refusal (413)."""
-        pieces = [piece async for piece in self._pieces()]
+        pieces = []
+        while piece := await self._piece():
+            pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def pieces(self) -> AsyncIterator[bytes] | None:
@@ -33,24 +36,26 @@ class Body:
         return self._pieces() if self.is_there else None
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        total = 0
-        while self.is_there and (piece := await self._piece()):
-            total += len(piece)
-            if total > self._max_bytes:
-                self.refusal = self._too_large()
-                raise self.refusal
+        while piece := await self._piece():
             yield piece
 
     async def _piece(self) -> bytes | None:
         stream = self._request.stream
+        if not (self.is_there and stream):
+            return None
         try:
-            return await stream.read() if stream else None  # type: ignore[attr-defined]
+            piece: bytes | None = await stream.read()  # type: ignore[attr-defined]  # HTTP/1.1
         except BadRequest as error:
             self.refusal = Refusal(BAD_REQUEST, "The request body cannot be read as HTTP/1.1.")
             raise self.refusal from error
         except RequestTimeout as error:
             self.refusal = Refusal(REQUEST_TIMEOUT, "The rest of the request body did not come.")
             raise self.refusal from error
+        self._read += len(piece or b"")
+        if self._read > self._max_bytes:
+            self.refusal = self._too_large()
+            raise self.refusal
+        return piece
 
     def _too_large(self) -> Refusal:
         return Refusal(

@@ -15,26 +15,30 @@ from gateway.config import Caller, Snapshot
 from gateway.metering import Prepared, narrowed
 from gateway.responses import BAD_REQUEST, FORBIDDEN, NOT_ALLOWED, UNAUTHORIZED, Refusal
 from gateway.settings import Upstream
-from gateway.upstream import RawHeaders, end_to_end
+from gateway.upstream import HOP_BY_HOP, RawHeaders
 
-CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
-_REPLACED = CREDENTIALS | {b"host", b"expect"}
+CREDENTIALS = frozenset({"authorization", "x-api-key", "api-key"})
+_HOP_BY_HOP = frozenset(name.decode() for name in HOP_BY_HOP)
+_REPLACED = _HOP_BY_HOP | CREDENTIALS | {"host", "expect"}
+_REPLACED_WHERE_READ = _REPLACED | {"content-length", "accept-encoding"}
 
 
 def find_caller(request: Request, snapshot: Snapshot) -> Caller:
     """Look the key up in memory. Raise Refusal: 401, 403 for an operator's key, 405, 400."""
     for key in _candidates(request):
+        caller = snapshot.callers.get(digest(key)) if key.isascii() else None
+        if caller is not None:  # so it is well formed
+            if mentions_key(unquote_to_bytes(request.raw_url)):
+                raise Refusal(
+                    BAD_REQUEST, "An Ibex key does not belong into the URL: use a header."
+                )
+            return caller
         role = well_formed(key)
         if role is None:
             continue
         if role is not Role.AGENT:
             raise Refusal(FORBIDDEN, "This is an operator's key; traffic needs an agent's key.")
-        caller = snapshot.callers.get(digest(key))
-        if caller is None:
-            break
-        if mentions_key(unquote_to_bytes(request.raw_url)):
-            raise Refusal(BAD_REQUEST, "An Ibex key does not belong into the URL: use a header.")
-        return caller
+        break
     if request.method == "OPTIONS":
         raise Refusal(
             NOT_ALLOWED,
@@ -67,19 +71,16 @@ def forwarded_headers(
     Where the body was read here, its length is stated anew, and only encodings are asked for in
     which the usage can be read; where events have to be taken out of the stream, none.
     """
-    received = [
-        (name.encode(), value.rstrip(" \t").encode(errors="surrogateescape"))
-        for name, value in request.headers.items()
-    ]
-    headers = [
-        (name, value)
-        for name, value in end_to_end(received)
-        if name not in _REPLACED and not mentions_key(value)
-    ]
+    replaced = _REPLACED if prepared is None else _REPLACED_WHERE_READ
+    if "connection" in request.headers:
+        replaced = replaced | _named_by_connection(request)
+    headers = []
+    for name, text in request.headers.items():  # names are in lower case
+        if name not in replaced:
+            value = text.rstrip(" \t").encode(errors="surrogateescape")
+            if not mentions_key(value):
+                headers.append((name.encode(), value))
     if prepared is not None:
-        headers = [
-            header for header in headers if header[0] not in (b"content-length", b"accept-encoding")
-        ]
         headers.append((b"accept-encoding", _accepted(request, prepared)))
     if upstream.key:
         if upstream.dialect == "anthropic":
@@ -87,6 +88,11 @@ def forwarded_headers(
         else:
             headers.append((b"authorization", b"Bearer " + upstream.key.encode()))
     return headers
+
+
+def _named_by_connection(request: Request) -> set[str]:
+    fields = request.headers.getall("connection")
+    return {token.strip().lower() for value in fields for token in value.split(",")}
 
 
 def _accepted(request: Request, prepared: Prepared) -> bytes:

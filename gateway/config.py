@@ -31,12 +31,12 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     subject: Subject
 
 
-class _Organization(msgspec.Struct, frozen=True):
+class _Organization(msgspec.Struct, frozen=True, gc=False):
     version: int
     digests: tuple[bytes, ...]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """Every live agent key, by its SHA-256, with the limits in force for it."""
 
     callers: Mapping[bytes, Caller] = {}

@@ -8,7 +8,7 @@ from sanic import Request
 
 from gateway.metering import Observer, Prepared, Usage, observe
 from gateway.redact import Redactor
-from gateway.relay import Delivery, Relayed, has_events, relayed_headers
+from gateway.relay import Delivery, Fields, Relayed, own_lines
 from gateway.responses import Refusal
 from gateway.settings import Upstream
 from gateway.upstream import failures
@@ -57,17 +57,22 @@ class Exchange:
         An upstream that breaks off is a Refusal (502, 504) as long as nothing was sent; after that
         the client's connection ends where the answer ended.
         """
-        observer = self._observe(request, answer)
+        fields = Fields.of(answer)
+        observer = self._observe(request, answer.status_code, fields)
         redactor = Redactor(self._upstream.key)
-        async with failures(self._upstream.name):
-            answer = await redactor.looked_into(answer)
-        headers = relayed_headers(
-            answer, self._decision, self._upstream.dialect, keep_length=not observer.edits
+        if redactor.has_to_look_into(answer.status_code, fields.content_encoding):
+            with failures(self._upstream.name):
+                answer = await redactor.looked_into(answer)
+            fields = Fields.of(answer)
+        head = Relayed(
+            answer.status_code,
+            redactor.headers(fields.raw),
+            own_lines(fields, self._decision, self._upstream.dialect),
+            None if observer.edits else fields.length,
         )
-        head = Relayed(answer.status_code, redactor.headers(headers))
-        delivery = Delivery(request, head, redactor, has_events=has_events(answer))
+        delivery = Delivery(request, head, redactor, has_events=fields.has_events)
         try:
-            async with failures(self._upstream.name):
+            with failures(self._upstream.name):
                 if delivery.is_live:  # the first event may be long in coming
                     await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
@@ -86,13 +91,13 @@ class Exchange:
         """The answer's: some upstreams offer both on their own paths."""
         return self._prepared.dialect if self._prepared else self._upstream.dialect
 
-    def _observe(self, request: Request, answer: httpx.Response) -> Observer:
+    def _observe(self, request: Request, status: int, fields: Fields) -> Observer:
         """A GET reports again what was counted when it was made: nothing is counted for it."""
         self._observer = observe(
             self._upstream.dialect,
             self._prepared,
-            answer.status_code,
-            answer.headers.get("content-type", "") if request.method == "POST" else "",
-            answer.headers.get("content-encoding", ""),
+            status,
+            fields.content_type if request.method == "POST" else "",
+            fields.content_encoding,
         )
         return self._observer

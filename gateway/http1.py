@@ -8,6 +8,10 @@ is passed on in one clear framing. Silent clients are let go here too.
 
 import asyncio
 import re
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import cache
+from time import monotonic
 from typing import Any
 
 import structlog
@@ -19,13 +23,17 @@ from sanic.exceptions import (
     RequestCancelled,
     RequestTimeout,
 )
-from sanic.http import Http
+from sanic.headers import format_http1_response
+from sanic.http import Http, Stage
 from sanic.http.http1 import HTTP_CONTINUE
 from sanic.response import BaseHTTPResponse
 from sanic.server import HttpProtocol
 
 CLIENT_IDLE = "CLIENT_IDLE_TIMEOUT"
 """The app's configuration of seconds for which a client may neither send nor take a byte."""
+
+HANDLER = "handler"
+"""What the app's context may have: handles each request, in place of the app itself."""
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _HEAD = re.compile(
@@ -35,6 +43,9 @@ _NO_HEAD = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)"
 _LENGTH = re.compile(r"[0-9]{1,18}[ \t]*", re.ASCII)
 _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
+_READ_AHEAD = 65_536
+
+_NO_BODY = frozenset({204, 304})
 
 _UNREAD = "NONE"
 """The method of a request whose head could not be read."""
@@ -44,6 +55,19 @@ log = structlog.get_logger("ibex.gateway")
 
 class Malformed(BadRequest):
     """Bytes that another server could read as another request. The message is for the client."""
+
+
+class Verbatim(BaseHTTPResponse):
+    """A response whose fields are sent as they are; only the framing is the server's.
+
+    `length` is that of its body in bytes, None where it ends when it ends.
+    """
+
+    length: int | None = None
+
+    @abstractmethod
+    def lines(self) -> bytes:
+        """The fields, each with its line end. No value may hold a line end of its own."""
 
 
 class AnyTarget(Request):
@@ -58,6 +82,8 @@ class AnyTarget(Request):
 
 class StrictHttp(Http):
     """One connection's requests, of which only unambiguous ones are handled."""
+
+    protocol: "StrictProtocol"
 
     async def http1_request_header(self) -> None:
         """Read a head. Raises Malformed, or ExpectationFailed for what nobody can promise."""
@@ -107,6 +133,66 @@ class StrictHttp(Http):
             self.request_body = None
         return super().respond(response)
 
+    async def answer(self, response: Verbatim, data: bytes, *, end: bool) -> None:
+        """Begin to answer, with what there is of the body by now."""
+        self.respond(response)
+        await self.http1_response_header(data, end)
+
+    def pass_on(self, data: bytes, *, end: bool) -> Awaitable[None]:
+        """Send more of the body. `end`: it is whole."""
+        write: Callable[[bytes, bool], Awaitable[None]] | None = self.response_func
+        return _dropped() if write is None else write(data, end)
+
+    def event_sent(self, data: bytes) -> bool:
+        """Send more of a body that is sent in chunks, if that needs no waiting."""
+        return bool(data) and self.protocol.sent_at_once(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def http1_response_header(
+        self,
+        data: bytes,
+        end_stream: bool,  # noqa: FBT001 - Sanic's own signature
+    ) -> None:
+        """Send the head of a response, with what there is of its body."""
+        response = self.response
+        if not isinstance(response, Verbatim):
+            await super().http1_response_header(data, end_stream)
+            return
+        if response.body:
+            data, end_stream = response.body, True
+        has_no_body = response.status in _NO_BODY
+        end_stream = end_stream or has_no_body
+        framing, data = self._framed(response, b"" if has_no_body else data, end=end_stream)
+        if self.head_only:
+            data, self.response_func = b"", self.head_response_ignored
+        await self._send(
+            b"%b%b%bconnection: %b\r\n\r\n%b"
+            % (
+                _status_line(response.status),
+                response.lines(),
+                framing,
+                b"keep-alive" if self.keep_alive else b"close",
+                data,
+            )
+        )
+        self.stage = Stage.IDLE if end_stream else Stage.RESPONSE
+
+    def _framed(self, response: Verbatim, data: bytes, *, end: bool) -> tuple[bytes, bytes]:
+        """How the end of the body is told, and its beginning in that form (RFC 9112 section 6)."""
+        self.response_func = None  # type: ignore[assignment]  # the server's way to say: no more
+        if response.status in _NO_BODY:
+            return b"", data
+        length = response.length
+        if end and not (self.head_only and length is not None):
+            length = len(data)
+        elif length is not None:
+            self.response_bytes_left = length - len(data)
+            self.response_func = self.http1_response_normal
+        else:
+            self.response_func = self.http1_response_chunked
+            chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            return b"transfer-encoding: chunked\r\n", chunk
+        return b"content-length: %d\r\n" % length, data
+
     async def head_response_ignored(  # type: ignore[override]  # what is awaited has to be
         self,
         data: bytes,
@@ -114,6 +200,15 @@ class StrictHttp(Http):
     ) -> None:
         """Drop what would be the body of an answer to HEAD."""
         super().head_response_ignored(data, end_stream)
+
+
+async def _dropped() -> None:
+    """There is no body, whatever the upstream may have."""
+
+
+@cache
+def _status_line(status: int) -> bytes:
+    return format_http1_response(status, ()).removesuffix(b"\r\n")
 
 
 def check_head(request: Request) -> None:
@@ -139,6 +234,17 @@ class StrictProtocol(HttpProtocol):
     HTTP_CLASS = StrictHttp
     __slots__ = ()
 
+    def _setup(self) -> None:
+        super()._setup()  # type: ignore[no-untyped-call]
+        self.request_handler = getattr(self.app.ctx, HANDLER, self.request_handler)
+
+    def data_received(self, data: bytes) -> None:
+        self._time = monotonic()
+        self.recv_buffer += data
+        if len(self.recv_buffer) >= _READ_AHEAD and self.transport:
+            self.transport.pause_reading()
+        self._data_received.set()
+
     async def receive_more(self) -> None:
         """Wait for more. Raises RequestTimeout within a body, Malformed within a head."""
         if not self._http:
@@ -158,7 +264,17 @@ class StrictProtocol(HttpProtocol):
         """Write as soon as there is room. Raises RequestCancelled where the client is gone."""
         if not self._can_write.is_set():
             await self._until_there_is_room()
-        await super().send(data)  # type: ignore[no-untyped-call]
+        if not self.sent_at_once(data):
+            raise RequestCancelled
+
+    def sent_at_once(self, data: bytes) -> bool:
+        """Write if there is room, and somebody to take it."""
+        transport = self.transport
+        if transport is None or transport.is_closing() or not self._can_write.is_set():
+            return False
+        transport.write(data)
+        self._time = monotonic()
+        return True
 
     async def _until_there_is_room(self) -> None:
         try:

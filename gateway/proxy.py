@@ -4,14 +4,14 @@ Nothing here waits for anything but the limiter's one answer and the upstream. W
 after the admission (an answer, a failure, the client's leaving) ends in exactly one settling.
 """
 
-from sanic import HTTPResponse, Request
+from sanic import Request
 
 from gateway.body import Body
 from gateway.caller import find_caller, forwarded_headers
 from gateway.config import Config
 from gateway.exchange import Exchange
 from gateway.metering import Prepared, UnreadableBody, meter_for
-from gateway.responses import ENCODED, UNREADABLE, Refusal, denied, refused
+from gateway.responses import ENCODED, UNREADABLE, OwnAnswer, Refusal, denied, refused
 from gateway.routing import Route, find_route
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient
@@ -43,7 +43,7 @@ class Proxy:
             if request.stream:
                 request.stream.keep_alive = False  # type: ignore[attr-defined]  # HTTP/1.1
 
-    async def handle(self, request: Request) -> HTTPResponse | None:
+    async def handle(self, request: Request) -> OwnAnswer | None:
         """Answer one request; None where the answer was streamed. Raises Refusal."""
         route = find_route(request, self._settings.upstreams)
         try:

@@ -6,9 +6,10 @@ family's own fields, which its SDK and its users know: there `reset` is when eve
 The platform's limit is told only where it is what denied.
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import ceil
+from operator import attrgetter
 from typing import NamedTuple
 
 from gateway.settings import Dialect
@@ -17,61 +18,95 @@ from lua.decision import Decision
 Header = tuple[str, str]
 
 WINDOW_S = 60
-_FAMILY_PREFIXES: dict[Dialect, str] = {
-    "openai": "x-ratelimit-",
-    "anthropic": "anthropic-ratelimit-",
+_DAY_MS = 86_400_000
+_PREFIXES: dict[Dialect, bytes] = {
+    "openai": b"x-ratelimit-",
+    "anthropic": b"anthropic-ratelimit-",
 }
+_REMAINING = attrgetter("remaining")
 
 
 class _Level(NamedTuple):
-    """One limit: its label, units per window, the window's length, what is left, and when."""
+    """One limit: its label, what is left of it, when there is more, and when all is free."""
 
     label: str
     limit: int
-    window_s: int
     remaining: int
     more_in_ms: int
     reset_in_ms: int
-    unit: str = "requests"
+
+
+class _Month(NamedTuple):
+    """A UTC month: its first moment, and that of the next one."""
+
+    start: datetime
+    end: datetime
+    end_ms: int
+    seconds: int
 
 
 def month_end(now_ms: int) -> datetime:
     """The first moment of the next UTC month."""
-    start = month_start(now_ms)
-    return (start + timedelta(days=31)).replace(day=1)
+    return _month_of_day(now_ms // _DAY_MS).end
 
 
 def month_start(now_ms: int) -> datetime:
     """The first moment of the UTC month."""
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return _month_of_day(now_ms // _DAY_MS).start
 
 
-def rate_headers(decision: Decision, dialect: Dialect) -> list[Header]:
+@lru_cache(maxsize=4)
+def _month_of_day(day: int) -> _Month:
+    """The month of a day, which is counted from 1970."""
+    start = datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).replace(day=1)
+    end = (start + timedelta(days=31)).replace(day=1)
+    return _Month(start, end, int(end.timestamp()) * 1000, int((end - start).total_seconds()))
+
+
+def rate_headers(decision: Decision, dialect: Dialect, *, with_family: bool = True) -> list[Header]:
     """All fields for one decision; none where no decision was made."""
     if decision.is_open:
         return []
-    levels = _levels(decision)
+    requests = _request_levels(decision)
+    tokens = _tokens(decision)
+    levels = requests if tokens is None else [*requests, tokens]
     if not levels:
         return []
-    policies, items = [], []
-    for level in levels:
-        unit = "" if level.unit == "requests" else f';qu="{level.unit}"'
-        policies.append(f'"{level.label}";q={level.limit}{unit};w={level.window_s}')
-        items.append(f'"{level.label}";r={level.remaining};t={ceil(level.more_in_ms / 1000)}')
-    return [
-        ("RateLimit-Policy", ", ".join(policies)),
-        ("RateLimit", ", ".join(items)),
-        *_family_headers(levels, dialect, decision.now_ms),
+    items = [
+        f'"{label}";r={remaining};t={-(-more_ms // 1000)}'
+        for label, _, remaining, more_ms, _ in levels
     ]
+    month_s = _month_of_day(decision.now_ms // _DAY_MS).seconds
+    headers = [
+        ("RateLimit-Policy", _policy(tuple([level[:2] for level in levels]), month_s)),
+        ("RateLimit", ", ".join(items)),
+    ]
+    if with_family:
+        if requests:
+            tightest = min(requests, key=_REMAINING)
+            headers += _family_headers("requests", tightest, dialect, decision.now_ms)
+        if tokens is not None:
+            headers += _family_headers("tokens", tokens, dialect, decision.now_ms)
+    return headers
 
 
-def is_family_header(name: str, dialect: Dialect) -> bool:
+def is_family_header(name: bytes, dialect: Dialect) -> bool:
     """Whether a provider of this family states its own limits in a field of that name."""
-    return name.startswith(_FAMILY_PREFIXES[dialect])
+    return name.startswith(_PREFIXES[dialect])
 
 
-def _levels(decision: Decision) -> list[_Level]:
+@lru_cache(maxsize=1024)
+def _policy(limits: tuple[tuple[str, int], ...], month_s: int) -> str:
+    """The limits by label; few organizations have limits of their own, so few differ."""
+    return ", ".join(
+        f'"{label}";q={limit};qu="tokens";w={month_s}'
+        if label == "tokens"
+        else f'"{label}";q={limit};w={WINDOW_S}'
+        for label, limit in limits
+    )
+
+
+def _request_levels(decision: Decision) -> list[_Level]:
     subject = decision.subject
     found = []
     for label, limit, used, frees_ms, reset_ms in (
@@ -80,16 +115,11 @@ def _levels(decision: Decision) -> list[_Level]:
         ("org", subject.org_rpm, decision.org_used, decision.org_frees_ms, decision.org_reset_ms),
     ):  # fmt: skip
         if limit is not None:
-            more_ms = _until_passes(decision) if used >= limit and not decision.admitted else None
-            found.append(
-                _Level(label, limit, WINDOW_S, max(0, limit - used),
-                       frees_ms if more_ms is None else more_ms, reset_ms)
-            )  # fmt: skip
+            more_ms = frees_ms if used < limit or decision.admitted else _until_passes(decision)
+            found.append(_Level(label, limit, max(0, limit - used), more_ms, reset_ms))
     if decision.level == "global" and subject.global_rpm is not None:
         wait_ms = _until_passes(decision)
-        found.append(_Level("global", subject.global_rpm, WINDOW_S, 0, wait_ms, wait_ms))
-    if subject.ceiling is not None:
-        found.append(_tokens(decision, subject.ceiling))
+        found.append(_Level("global", subject.global_rpm, 0, wait_ms, wait_ms))
     return found
 
 
@@ -97,59 +127,42 @@ def _until_passes(decision: Decision) -> int:
     """Ms until there is room: the month's end where waiting within the month does not help."""
     if decision.retry_after_ms is not None:
         return decision.retry_after_ms
-    return _ms_until(month_end(decision.now_ms), decision.now_ms)
+    return _month_left_ms(decision.now_ms)
 
 
-def _tokens(decision: Decision, ceiling: int) -> _Level:
-    end = month_end(decision.now_ms)
-    left_ms = _ms_until(end, decision.now_ms)
-    return _Level(
-        "tokens",
-        ceiling,
-        int((end - month_start(decision.now_ms)).total_seconds()),
-        max(0, ceiling - decision.tokens_used - decision.tokens_held),
-        left_ms,
-        left_ms,
-        unit="tokens",
-    )
+def _month_left_ms(now_ms: int) -> int:
+    return _month_of_day(now_ms // _DAY_MS).end_ms - now_ms
 
 
-def _ms_until(moment: datetime, now_ms: int) -> int:
-    return int(moment.timestamp() * 1000) - now_ms
+def _tokens(decision: Decision) -> _Level | None:
+    ceiling = decision.subject.ceiling
+    if ceiling is None:
+        return None
+    left_ms = _month_left_ms(decision.now_ms)
+    remaining = max(0, ceiling - decision.tokens_used - decision.tokens_held)
+    return _Level("tokens", ceiling, remaining, left_ms, left_ms)
 
 
-def _family_headers(levels: list[_Level], dialect: Dialect, now_ms: int) -> list[Header]:
-    """The tightest request limit and the token ceiling, in the provider's own fields."""
-    prefix = _FAMILY_PREFIXES[dialect]
-    spelled: Callable[[str, str], str] = (
-        (lambda unit, figure: f"{prefix}{figure}-{unit}")
-        if dialect == "openai"
-        else (lambda unit, figure: f"{prefix}{unit}-{figure}")
-    )
-    requests = [level for level in levels if level.unit == "requests"]
-    headers = []
-    for level in (
-        *([min(requests, key=lambda level: level.remaining)] if requests else []),
-        *(level for level in levels if level.unit == "tokens"),
-    ):
-        reset = (
-            _duration(level.reset_in_ms)
-            if dialect == "openai"
-            else _moment(now_ms + level.reset_in_ms)
-        )
-        headers += [
-            (spelled(level.unit, "limit"), str(level.limit)),
-            (spelled(level.unit, "remaining"), str(level.remaining)),
-            (spelled(level.unit, "reset"), reset),
+def _family_headers(unit: str, level: _Level, dialect: Dialect, now_ms: int) -> list[Header]:
+    """One limit in the provider's own fields."""
+    if dialect == "openai":
+        return [
+            (f"x-ratelimit-limit-{unit}", str(level.limit)),
+            (f"x-ratelimit-remaining-{unit}", str(level.remaining)),
+            (f"x-ratelimit-reset-{unit}", _duration(level.reset_in_ms)),
         ]
-    return headers
+    return [
+        (f"anthropic-ratelimit-{unit}-limit", str(level.limit)),
+        (f"anthropic-ratelimit-{unit}-remaining", str(level.remaining)),
+        (f"anthropic-ratelimit-{unit}-reset", _moment(now_ms + level.reset_in_ms)),
+    ]
 
 
 def _duration(ms: int) -> str:
     """As OpenAI writes it: 12ms, 1s, 6m0s, 1h0m0s."""
     if 0 < ms < 1000:  # noqa: PLR2004 - a second
         return f"{ms}ms"
-    minutes, seconds = divmod(ceil(ms / 1000), 60)
+    minutes, seconds = divmod(-(-ms // 1000), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours}h{minutes}m{seconds}s"

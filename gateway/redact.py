@@ -29,14 +29,16 @@ class Redactor:
         self._inner = self._key[:-1]
         self._held = b""
 
+    def has_to_look_into(self, status: int, content_encoding: str) -> bool:
+        """Whether an answer is an error that may have the key packed in it."""
+        return status >= _FIRST_ERROR and bool(self._key and codings_of(content_encoding))
+
     async def looked_into(self, answer: httpx.Response) -> httpx.Response:
-        """The same answer, or another in its place if it is an error with the key packed in it.
+        """The same answer, or another in its place if the key is packed in it.
 
         Raises Refusal where the packed error is larger than `LARGEST_ERROR`.
         """
         codings = codings_of(answer.headers.get("content-encoding", ""))
-        if not self._key or answer.status_code < _FIRST_ERROR or not codings:
-            return answer
         body = bytearray()
         async for piece in answer.stream:  # type: ignore[union-attr]  # async by contract
             body += piece
@@ -66,7 +68,7 @@ class Redactor:
 
     def feed(self, piece: bytes) -> bytes:
         """What may be passed on by now: the beginning of a key waits for its end."""
-        if not self._key:
+        if not self._key or not piece:
             return piece
         if self._held:
             piece, self._held = self._held + piece, b""

@@ -1,55 +1,85 @@
 """An upstream's answer as the client gets it: its status, its headers, and what we add."""
 
-from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 import httpx
 from sanic import Request
-from sanic.compat import Header as SanicHeaders
-from sanic.response import BaseHTTPResponse
 
+from gateway.http1 import StrictHttp, Verbatim
 from gateway.rate_headers import is_family_header, rate_headers
 from gateway.redact import Redactor
 from gateway.responses import REQUEST_ID_HEADERS, Refusal, broken_off, new_request_id
 from gateway.settings import Dialect
-from gateway.upstream import RawHeaders, end_to_end
+from gateway.upstream import HOP_BY_HOP, RawHeaders
 from lua.decision import Decision
 
-_NO_BODY = frozenset({204, 304})
 EVENT_STREAM = "text/event-stream"
 _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\n\r")
+_NO_CONTENT, _NOT_MODIFIED = 204, 304
 
 
-class Relayed(BaseHTTPResponse):
-    """A response whose head is sent byte for byte; only the framing is the server's."""
+class Fields(NamedTuple):
+    """The upstream's fields that go end to end, and what they say. `names` are in lower case.
 
-    def __init__(self, status: int, headers: RawHeaders) -> None:
+    `length` is left out of `raw`.
+    """
+
+    raw: RawHeaders
+    names: set[bytes]
+    length: bytes | None
+    content_type: str
+    content_encoding: str
+
+    @classmethod
+    def of(cls, answer: httpx.Response) -> Self:
+        """Read them, once."""
+        kept: RawHeaders = []
+        told: dict[bytes, bytes] = {}
+        named: set[bytes] = set()
+        for field in answer.headers.raw:
+            name, value = field[0].lower(), field[1]
+            if name in HOP_BY_HOP:
+                if name == b"connection":
+                    named.update(token.strip().lower() for token in value.split(b","))
+                continue
+            told[name] = b"%b, %b" % (told[name], value) if name in told else value
+            if name != b"content-length":
+                kept.append(field)
+        for name in named:
+            told.pop(name, None)
+        return cls(
+            [field for field in kept if field[0].lower() in told] if named else kept,
+            set(told),
+            told.get(b"content-length"),
+            told.get(b"content-type", b"").decode("latin-1"),
+            told.get(b"content-encoding", b"").decode("latin-1"),
+        )
+
+    @property
+    def has_events(self) -> bool:
+        """Whether the body is server-sent events, in no encoding."""
+        media_type = self.content_type.partition(";")[0].strip().lower()
+        return media_type == EVENT_STREAM and b"content-encoding" not in self.names
+
+
+class Relayed(Verbatim):
+    """An upstream's answer: its head is sent byte for byte, but for what is added."""
+
+    def __init__(self, status: int, raw: RawHeaders, ours: bytes, length: bytes | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.status = status
-        self.body = None
-        self.content_type = None
-        self.headers = SanicHeaders()
-        self._raw = headers
-        if status not in _NO_BODY:
-            self._leave_length_to_the_server()
+        self._raw = raw
+        self._ours = ours
+        self.length = None if length is None else int(length)
 
-    def _leave_length_to_the_server(self) -> None:
-        for header in self._raw:
-            if header[0].lower() == b"content-length":
-                self.headers["content-length"] = header[1].decode("ascii")
-                self._raw.remove(header)
-                return
+    def lines(self) -> bytes:
+        """The fields, each with its line end."""
+        return b"".join([b"%b: %b\r\n" % field for field in self._raw]) + self._ours
 
     @property
     def is_stream(self) -> bool:
         """A body of unknown length follows."""
-        return self.status not in _NO_BODY and "content-length" not in self.headers
-
-    @property
-    def processed_headers(self) -> Iterator[tuple[bytes, bytes]]:
-        """The head, as the server asks for it."""
-        yield from self._raw
-        for name, value in self.headers.items():
-            yield name.encode("ascii"), str(value).encode("ascii")
+        return self.length is None and self.status not in (_NO_CONTENT, _NOT_MODIFIED)
 
 
 class Delivery:
@@ -58,12 +88,14 @@ class Delivery:
     `is_live`: it is a stream of events, to be seen as they come.
     """
 
-    __slots__ = ("_head", "_last", "_redactor", "_request", "begun", "is_live")
+    __slots__ = ("_head", "_http", "_last", "_redactor", "_request", "begun", "is_live")
 
     def __init__(
         self, request: Request, head: Relayed, redactor: Redactor, *, has_events: bool
     ) -> None:
+        assert isinstance(request.stream, StrictHttp)
         self._request = request
+        self._http = request.stream
         self._head = head
         self._redactor = redactor
         self._last = b""
@@ -95,42 +127,27 @@ class Delivery:
         self._request.transport.close()
 
     async def _write(self, out: bytes, *, end: bool) -> None:
+        if self.is_live:
+            self._last = (self._last + out[-3:])[-3:]
         if not self.begun:
             self.begun = True
-            await self._request.respond(self._head)
-        if self.is_live:
-            self._last = (self._last + out)[-3:]
-        await self._head.send(out, end_stream=end)
+            await self._http.answer(self._head, out, end=end)
+        elif end or not (self.is_live and self._http.event_sent(out)):
+            await self._http.pass_on(out, end=end)
 
 
-def has_events(answer: httpx.Response) -> bool:
-    """Whether the body is server-sent events, in no encoding."""
-    headers = answer.headers
-    media_type: str = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return media_type == EVENT_STREAM and "content-encoding" not in headers
-
-
-def relayed_headers(
-    answer: httpx.Response, decision: Decision, dialect: Dialect, *, keep_length: bool
-) -> RawHeaders:
-    """The upstream's headers end to end, then ours; a field that the upstream has sent stays its.
+def own_lines(fields: Fields, decision: Decision, dialect: Dialect) -> bytes:
+    """The fields that we add, each with its line end; one that the upstream has sent stays its.
 
     Providers state their own limits in their own fields: ours are added only where they do not.
     """
-    headers = end_to_end(answer.headers.raw)
-    if not keep_length or answer.status_code == 204:  # noqa: PLR2004 - No Content has no length
-        headers = [header for header in headers if header[0].lower() != b"content-length"]
-    names = {name.lower().decode("latin-1") for name, _ in headers}
-    has_family = any(is_family_header(name, dialect) for name in names)
-    ours = [
-        (name, value)
-        for name, value in rate_headers(decision, dialect)
-        if not (has_family and is_family_header(name, dialect))
-    ]
-    if EVENT_STREAM in answer.headers.get("content-type", "") and "x-accel-buffering" not in names:
+    has_family = any(is_family_header(name, dialect) for name in fields.names)
+    ours = rate_headers(decision, dialect, with_family=not has_family)
+    if EVENT_STREAM in fields.content_type and b"x-accel-buffering" not in fields.names:
         ours.append(("X-Accel-Buffering", "no"))  # nginx in front would hold events back
     if decision.is_open:
         ours.append(("Ibex-Limiter", "open"))
-    if REQUEST_ID_HEADERS[dialect] not in names:
-        ours.append((REQUEST_ID_HEADERS[dialect], new_request_id()))
-    return headers + [(name.encode("ascii"), value.encode("ascii")) for name, value in ours]
+    request_id = REQUEST_ID_HEADERS[dialect]
+    if request_id.encode() not in fields.names:
+        ours.append((request_id, new_request_id()))
+    return "".join([f"{name}: {value}\r\n" for name, value in ours]).encode("ascii")

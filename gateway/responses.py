@@ -4,13 +4,14 @@ OpenAI: {"error": {"message", "type", "param", "code"}}
 Anthropic: {"type": "error", "error": {"type", "message"}, "request_id"}
 """
 
-import secrets
+import random
 from math import ceil
 from typing import NamedTuple
 
 import msgspec
-from sanic import HTTPResponse
+from sanic.compat import Header as SanicHeaders
 
+from gateway.http1 import Verbatim
 from gateway.rate_headers import Header, month_end, rate_headers
 from gateway.settings import Dialect
 from lua.decision import Decision
@@ -48,6 +49,20 @@ SILENT = Kind(504, "server_error", "upstream_timeout", "timeout_error")
 REQUEST_ID_HEADERS: dict[Dialect, str] = {"openai": "x-request-id", "anthropic": "request-id"}
 
 
+class OwnAnswer(Verbatim):
+    """An answer of ours: no header of it has anything that a client said."""
+
+    def __init__(self, status: int, headers: list[Header], body: bytes) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.status = status
+        self.headers = SanicHeaders(headers)
+        self.body = body
+
+    def lines(self) -> bytes:
+        """The fields, each with its line end."""
+        return "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()]).encode()
+
+
 class Refusal(Exception):  # noqa: N818 - not an error of ours: an answer
     """The request is answered by us. The message is for the client."""
 
@@ -59,15 +74,15 @@ class Refusal(Exception):  # noqa: N818 - not an error of ours: an answer
 
 def new_request_id() -> str:
     """An id for one request, such as `req_5f0c...`."""
-    return f"req_{secrets.token_hex(12)}"
+    return f"req_{random.getrandbits(96):024x}"
 
 
-def refused(refusal: Refusal, dialect: Dialect) -> HTTPResponse:
+def refused(refusal: Refusal, dialect: Dialect) -> OwnAnswer:
     """The answer to a request that was refused before it was decided, or that failed upstream."""
     return _answer(refusal.kind, str(refusal), list(refusal.headers), dialect)
 
 
-def denied(decision: Decision, needed: int, dialect: Dialect) -> HTTPResponse:
+def denied(decision: Decision, needed: int, dialect: Dialect) -> OwnAnswer:
     """The 429 for a denial: by what, how much was used, and when the request would pass.
 
     Without a Retry-After where waiting within the month does not help: SDKs would sleep for weeks.
@@ -119,13 +134,13 @@ def broken_off(refusal: Refusal, dialect: str) -> bytes:
     return b"%bdata: %b\n\n" % (name, body)
 
 
-def _answer(kind: Kind, message: str, headers: list[Header], dialect: Dialect) -> HTTPResponse:
+def _answer(kind: Kind, message: str, headers: list[Header], dialect: Dialect) -> OwnAnswer:
     request_id = new_request_id()
-    return HTTPResponse(
-        msgspec.json.encode(_error(kind, message, request_id, dialect)),
-        status=kind.status,
-        headers=[(REQUEST_ID_HEADERS[dialect], request_id), *headers],  # type: ignore[arg-type]
-        content_type="application/json",
+    body = msgspec.json.encode(_error(kind, message, request_id, dialect))
+    return OwnAnswer(
+        kind.status,
+        [(REQUEST_ID_HEADERS[dialect], request_id), *headers, ("Content-Type", "application/json")],
+        body,
     )
 
 

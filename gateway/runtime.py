@@ -9,6 +9,7 @@ from dashboard.session import Sessions
 from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
+from gateway.garbage import look_seldom
 from gateway.proxy import Proxy
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient, new_transport
@@ -80,6 +81,7 @@ class Runtime:
             await self.limiter.load()
         except LimiterError as error:
             self.breaker.open(str(error))
+        look_seldom()
         log.info(
             "gateway ready",
             keys=len(self.config.snapshot.callers),

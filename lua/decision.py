@@ -11,7 +11,7 @@ LEVELS: tuple[Level | None, ...] = (None, "agent", "org", "global", "tokens")
 NO_LIMIT = -1
 
 
-class Subject(msgspec.Struct, frozen=True):
+class Subject(msgspec.Struct, frozen=True, gc=False):
     """Who is limited, and by what. Limits are requests per 60 s and tokens per UTC month;
     None = no limit, 0 = nothing is admitted. The rest is prepared for the wire.
     """
@@ -69,7 +69,7 @@ class Reservation:
         self.member = f"{self.id}:{admitted_ms}:{held}"
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Admitted or denied, and the numbers behind it, all as of `now_ms` (Unix ms).
 
     `is_open` means admitted without a decision: the limiter gave no answer, the numbers are zero.

@@ -1,10 +1,12 @@
 """The scripts: read once, called by their SHA-1, sent in full where the server has lost them."""
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any, Final
 
+from hiredis import pack_command
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
@@ -58,16 +60,21 @@ async def call(client: Redis, *command: Argument) -> Any:
     pool = client.connection_pool
     with limiter_errors(may_have_run=False):
         connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+    packed = pack_command(command)  # type: ignore[arg-type]  # a tuple of any length
     keep = False
+    # The driver would make a task for each sending, and another timer, to enforce this.
+    within_s, connection.socket_timeout = connection.socket_timeout, None
     try:
         with limiter_errors(may_have_run=True):
-            await connection.send_command(*command)
-            reply = await connection.read_response()
+            async with asyncio.timeout(within_s):
+                await connection.send_packed_command(packed)
+                reply = await connection.read_response()
         keep = True
     except NoScriptError:
         keep = True
         raise
     finally:
+        connection.socket_timeout = within_s
         if not keep:
             await connection.disconnect(nowait=True)
         await pool.release(connection)

@@ -34,27 +34,28 @@ def prompt_tokens(texts: Iterable[Any], verbatim: bytes = b"") -> int:
     Media parts and data URLs count flat, arrays of token ids by their number, and each message a
     few tokens for its frame.
     """
-    pending = list(texts)
-    tokens = sum(_frames(text) for text in pending)
+    pending = [text for text in texts if text is not None]
+    tokens = sum([_frames(text) for text in pending])
     found: list[str] = []
     # A stack instead of recursion: the depth is the client's choice.
     while pending:
         value = pending.pop()
-        if isinstance(value, str):
+        kind = type(value)  # decoded JSON: of no subclass
+        if kind is str:
             if _is_data_url(value):
                 tokens += MEDIA_TOKENS
             else:
                 found.append(value)
-        elif isinstance(value, list):
+        elif kind is list:
             if is_token_ids(value):
                 tokens += len(value)
             else:
                 pending.extend(value)
-        elif isinstance(value, dict):
+        elif kind is dict:
             if _is_media(value):
                 tokens += MEDIA_TOKENS
             else:
-                pending.extend(v for name, v in value.items() if name not in _UNREAD_MEMBERS)
+                pending += [v for name, v in value.items() if name not in _UNREAD_MEMBERS]
     return max(1, tokens + text_tokens(" ".join(found).encode()) + text_tokens(verbatim))
 
 

@@ -1,22 +1,21 @@
 """Token figures as they stand in a body: which are believed, and which of several is kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 LARGEST_REPORTED = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """What an answer cost. `estimated` is true if any part of `tokens` was not reported."""
 
     tokens: int
     estimated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True, gc=False):
     """The figures that an upstream reported, in tokens; None where it reported none."""
 
     prompt: int | None

@@ -5,7 +5,6 @@ names no maximum. Streams of OpenAI's chat and legacy completions report no usag
 asked to, so the question is added where the client did not ask it.
 """
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,8 +20,7 @@ class UnreadableBody(ValueError):  # noqa: N818 - named for what is wrong, as th
     """The body of a metered request is not a JSON object; the message is for the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A request that is ready to be admitted and sent. Figures are tokens."""
 
     body: bytes
@@ -64,8 +62,7 @@ _request = msgspec.json.Decoder(_Request)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
+class Meter(msgspec.Struct, frozen=True, gc=False):
     """How one kind of endpoint is metered."""
 
     dialect: str

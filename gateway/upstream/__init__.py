@@ -4,13 +4,12 @@ Bytes are not touched: the target is sent as it came, bodies are streamed, encod
 """
 
 from gateway.upstream.client import UpstreamClient, failures, new_transport
-from gateway.upstream.headers import HOP_BY_HOP, RawHeaders, end_to_end
+from gateway.upstream.headers import HOP_BY_HOP, RawHeaders
 
 __all__ = [
     "HOP_BY_HOP",
     "RawHeaders",
     "UpstreamClient",
-    "end_to_end",
     "failures",
     "new_transport",
 ]

@@ -9,6 +9,7 @@ from gateway.settings import Settings, Upstream
 from gateway.upstream.compatible import CompatibleTransport
 from gateway.upstream.headers import RawHeaders
 from gateway.upstream.lean import LeanTransport
+from gateway.upstream.messages import InMemory, LightRequest
 
 
 def new_transport(settings: Settings) -> httpx.AsyncBaseTransport:
@@ -45,18 +46,14 @@ class UpstreamClient:
         `target` is path and query, to be appended to the upstream's URL as they are.
         """
         url, path = self._bases.get(upstream.url) or self._base(upstream.url)
-        request = httpx.Request(
+        request = LightRequest(
             method,
             url,
-            headers=headers,
-            stream=(
-                httpx.ByteStream(body or b"")
-                if body is None or isinstance(body, bytes)
-                else _Pieces(body)
-            ),
-            extensions={"timeout": self._timeout, "target": path + target.encode("ascii")},
+            headers,
+            InMemory(body or b"") if body is None or isinstance(body, bytes) else _Pieces(body),
+            {"timeout": self._timeout, "target": path + target.encode("ascii")},
         )
-        async with failures(upstream.name):
+        with failures(upstream.name):
             return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -78,13 +75,11 @@ class failures:  # noqa: N801 - used in a with statement only; a generator would
     def __init__(self, name: str) -> None:
         self._name = name
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         return None
 
-    async def __aexit__(
-        self, _type: object, error: BaseException | None, _traceback: object
-    ) -> None:
-        if isinstance(error, httpx.TransportError | OSError):
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None and isinstance(error, httpx.TransportError | OSError):
             cause = error.__cause__ or error
             if isinstance(cause, TimeoutError | httpx.TimeoutException):
                 raise Refusal(

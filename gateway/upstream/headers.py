@@ -16,16 +16,3 @@ HOP_BY_HOP = frozenset(
     }
 )
 """RFC 9110 section 7.6.1: these, and those that `Connection` names, go neither way."""
-
-
-def end_to_end(headers: RawHeaders) -> RawHeaders:
-    """The headers that an intermediary passes on, in their order."""
-    named: set[bytes] = set()
-    for name, value in headers:
-        if name.lower() == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    return [
-        (name, value)
-        for name, value in headers
-        if (lower := name.lower()) not in HOP_BY_HOP and lower not in named
-    ]

@@ -17,8 +17,8 @@ from functools import partial
 import aiohappyeyeballs
 import httpx
 
-from gateway.upstream.answer import Answer
 from gateway.upstream.connection import Connection, Outgoing
+from gateway.upstream.messages import InMemory, LightResponse
 from gateway.upstream.pool import Pool, PoolLimits
 from gateway.upstream.request_head import request_head
 
@@ -90,7 +90,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
                 timeout.get("write"),
             )
         )
-        return _Response(answer.status, headers=answer.headers, stream=answer)
+        return LightResponse(answer.status, answer.headers, answer)
 
     async def aclose(self) -> None:
         """End every connection; what is under way ends in an error."""
@@ -138,19 +138,11 @@ class LeanTransport(httpx.AsyncBaseTransport):
         return connection
 
 
-class _Response(httpx.Response):
-    """Closes its stream and nothing else: httpx's way of naming errors is not needed here."""
-
-    stream: Answer
-
-    async def aclose(self) -> None:
-        self.is_closed = True
-        await self.stream.aclose()
-
-
 def _body(request: httpx.Request) -> bytes | AsyncIterable[bytes]:
     stream = request.stream
-    if isinstance(stream, httpx.ByteStream):  # it is in memory
+    if isinstance(stream, InMemory):
+        return stream.content
+    if isinstance(stream, httpx.ByteStream):
         return b"".join(stream)
     assert isinstance(stream, httpx.AsyncByteStream)
     return stream

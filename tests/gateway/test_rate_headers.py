@@ -225,7 +225,7 @@ def test_the_tightest_limit_is_the_one_told() -> None:
 
 def test_a_familys_fields_are_known_by_their_prefix() -> None:
     """An upstream's own limits are told from other fields, and from the other family's."""
-    assert is_family_header("x-ratelimit-limit-requests", "openai")
-    assert is_family_header("anthropic-ratelimit-tokens-reset", "anthropic")
-    assert not is_family_header("x-ratelimit-limit-requests", "anthropic")
-    assert not is_family_header("x-request-id", "openai")
+    assert is_family_header(b"x-ratelimit-limit-requests", "openai")
+    assert is_family_header(b"anthropic-ratelimit-tokens-reset", "anthropic")
+    assert not is_family_header(b"x-ratelimit-limit-requests", "anthropic")
+    assert not is_family_header(b"x-request-id", "openai")
