@@ -207,6 +207,28 @@ async def test_the_address_of_a_form_leads_to_its_page(served: Site) -> None:
         assert answer.headers["location"] == served.path(pattern).removesuffix("/limits")
 
 
+async def test_a_form_leads_back_to_the_part_of_the_list_it_was_sent_from(
+    served: Site, pool: asyncpg.Pool
+) -> None:
+    """Taken or refused, and from its address: who was on the second page stays there."""
+    await pool.execute(
+        "INSERT INTO ibex_core.agents (org_id, name)"
+        " SELECT $1, n::text FROM generate_series(1, 60) n",
+        served.world.ours.id,
+    )
+    second = Page(await served.shown(f"{ORGANIZATION}?page=2"))
+    action = second.one("form", "limits").attributes["action"]
+
+    refused = await served.send(action, typed(second) | {"requests_per_minute": "many"})
+    saved = await served.send(action, typed(second) | {"requests_per_minute": "7"})
+    led = await served.get(action)
+
+    assert "Page 2 of 2" in Page(refused.text).text
+    assert Page(refused.text).one("form", "limits").attributes["action"] == action
+    for answer in (saved, led):
+        assert "Page 2 of 2" in Page(await served.shown(answer.headers["location"])).text
+
+
 async def test_an_agents_ceiling_cannot_be_set(served: Site) -> None:
     """It is the organization's: a field that is not in the form is left aside."""
     fields = await form_on(served, AGENT_LIMITS) | {"tokens_per_month": "5"}
