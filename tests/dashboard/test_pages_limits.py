@@ -133,7 +133,9 @@ async def test_the_second_of_two_writers_is_told(served: Site, pattern: str) -> 
     now = await set_now(served, pattern)
     assert answer.status_code == httpx.codes.CONFLICT
     assert now.overrides.requests_per_minute == 60
-    assert "version" in page.one("p", "problem").text
+    why = page.one("p", "problem")
+    assert why.text.startswith("Not saved: the organization is at version")
+    assert "autofocus" in why.attributes  # it is seen, wherever on the page the form is
     assert "In force: 60, set here." in page.text
     again = typed(page)
     assert again["requests_per_minute"] == "70"

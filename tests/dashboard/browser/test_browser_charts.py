@@ -190,3 +190,21 @@ def test_names_that_look_like_markup_are_shown_as_they_are(office: Office, open_
     expect(page.locator(f"{PLOT} .gtitle")).to_have_text(f"Requests per minute: O{MARKUP}")
     page.get_by_role("link", name="</script>").click()
     expect(page.locator(f"{PLOT} .gtitle")).to_have_text(f"Requests per minute: A{MARKUP}<…")
+
+
+def test_a_limit_below_its_use_is_seen_across_the_bars(office: Office, page: Page) -> None:
+    """Its line is drawn upon a wider one in the color of the page, which parts it from the bars."""
+    office.stack.tenants.limit(office.tenant, rpm=1)
+    page.reload()
+
+    margin, line = page.evaluate(
+        f"""[...document.querySelectorAll("{PLOT} .shapelayer path")]
+            .map((path) => getComputedStyle(path)).filter((style) => style.stroke !== "none")
+            .filter((style) => parseFloat(style.strokeWidth) > 0)
+            .map((style) => [parseFloat(style.strokeWidth), style.stroke])"""
+    )
+
+    assert margin[0] > line[0]
+    chart = "getComputedStyle(document.querySelector('.chart')).backgroundColor"
+    assert margin[1] == page.evaluate(chart)
+    assert line[1] == page.evaluate("getComputedStyle(document.querySelector('.plot')).color")
