@@ -106,11 +106,23 @@ function fitted(layout, entries) {
   };
 }
 
+/** The hour to draw: the newest, or where the reader has zoomed that into which they did. Plotly
+    keeps the zoom as long as the whole is the same, and goes back to that at a double click. */
+function wholeHour(chart) {
+  const shown = chart.plot.layout?.xaxis.range;
+  if (!chart.whole || String(shown) === String(chart.whole)) {
+    chart.whole = chart.figure.layout.xaxis.range;
+  }
+  return chart.whole?.slice(); // Plotly writes into what it is given
+}
+
 /** Draw what the server made of the numbers; the reader's zoom stays. */
-function draw({ plot, figure }) {
+function draw(chart) {
+  const { plot, figure } = chart;
   const bars = figure.data[0];
   const data = bars.x0 ? [...figure.data, localClock(bars)] : figure.data;
   const layout = fitted(themed(figure.layout, plot), figure.data.length);
+  layout.xaxis.range = wholeHour(chart);
   return Plotly.react(plot, structuredClone(data), layout, {
     displayModeBar: false,
     displaylogo: false,
