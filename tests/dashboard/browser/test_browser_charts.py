@@ -107,7 +107,7 @@ def let_an_hour_pass(page: Page) -> list[str]:
 
 
 def test_a_zoom_outlives_the_minute_until_it_is_taken_back(page: Page) -> None:
-    """Charts go on with the time, but not for a reader who looks at a part, up to a double click."""
+    """Charts go on with the time; a reader who looks at a part goes on after a double click."""
     zoom_to_a_part(page)
     part = x_range(page)
     later = let_an_hour_pass(page)
