@@ -9,6 +9,7 @@ from dashboard.composing import agent_url, organization_url
 from dashboard.contexts import Agent, Crumb, Form, Frame, Meter, Rule
 from dashboard.memory import Recalled, read
 from dashboard.page import Visit, live
+from dashboard.patience import patiently
 from dashboard.readings import AgentReading, AgentSource
 from graphql_api import access
 from graphql_api.model import RateLimits
@@ -36,7 +37,7 @@ async def show_live(visit: Visit, agent_id: str) -> HTTPResponse:
 
 async def change_limits(visit: Visit, agent_id: str) -> HTTPResponse:
     """Its form was sent."""
-    agent = await visit.management.agent(visit.viewer, agent_id)
+    agent = await patiently(visit.management.agent(visit.viewer, agent_id))
 
     async def again(refused: Callable[[Form], Form], status: int) -> HTTPResponse:
         return rendering.page("agent", await _context(visit, agent.id, refused), status)

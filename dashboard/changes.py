@@ -10,6 +10,7 @@ from dashboard.contexts import Change, Changes, Crumb, Frame
 from dashboard.formatting import author
 from dashboard.forms import REQUESTS, TOKENS
 from dashboard.page import Visit
+from dashboard.patience import patiently
 from graphql_api.model import OrganizationView, RateLimitChangeView
 
 _LIMITS = {REQUESTS: "requests per minute", TOKENS: "tokens per month"}
@@ -17,9 +18,9 @@ _LIMITS = {REQUESTS: "requests per minute", TOKENS: "tokens per month"}
 
 async def show(visit: Visit, organization_id: str) -> HTTPResponse:
     """The page. `after` in the query is the cursor of an older part."""
-    of_it = await visit.management.organization(visit.viewer, organization_id)
+    of_it = await patiently(visit.management.organization(visit.viewer, organization_id))
     after = visit.request.args.get("after")
-    found = await visit.management.changes(visit.viewer, of_it.id, after=after)
+    found = await patiently(visit.management.changes(visit.viewer, of_it.id, after=after))
     url = organization_url(of_it.id)
     context = Changes(
         frame=Frame(

@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 HEIGHT_PX = 320
 NAME_CHARACTERS = 20  # what a narrow screen has room for
-STEPS = 4  # how many lines across the chart, about
+LINES = 4  # at most so many lines across the chart, besides that at 0
 ABBREVIATED_FROM = 10_000
 
 
@@ -24,9 +24,9 @@ class Scale(NamedTuple):
 def scale(most: int) -> Scale:
     """A scale that has room for `most` and a label above it; steps are 1, 2 or 5, and zeros."""
     top = most * 6 // 5 + 1
-    magnitude = 10 ** (len(str(top // STEPS or 1)) - 1)
-    step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude * STEPS >= top)
-    return Scale(top, step)
+    magnitude = 10 ** (len(str(top // LINES or 1)) - 1)
+    steps = (factor * magnitude for factor in (1, 2, 5, 10))
+    return Scale(top, next(step for step in steps if top // step <= LINES))
 
 
 def literal(text: str) -> str:

@@ -19,6 +19,7 @@ from sanic.exceptions import NotFound as NoRoute
 from sanic.response import json, redirect
 
 from dashboard import rendering
+from dashboard.patience import GivenUpError
 from dashboard.security import CrossSite, secured
 from graphql_api.errors import (
     BadInput,
@@ -52,6 +53,15 @@ _KNOWN: tuple[tuple[type[Exception], Told], ...] = (
     (Forbidden, Told(403, "Not allowed with your key")),
     (BadInput, Told(400, "This cannot be used")),
     (Conflict, Told(409, "It was changed meanwhile")),
+    (
+        GivenUpError,
+        Told(
+            503,
+            "The database does not answer",
+            "Traffic is not affected. If you were changing limits: whether they are changed is "
+            "shown when it answers again.",
+        ),
+    ),
     (
         DatabaseUnavailable,
         Told(503, "The database does not answer", "Nothing was changed. Traffic is not affected."),

@@ -12,12 +12,13 @@ from msgspec import UNSET
 from dashboard.contexts import Field, Form
 from dashboard.formatting import NO_BREAK, limit
 from db.limits import OverrideChange
-from graphql_api.errors import BadInput
+from graphql_api.errors import BadInput, Conflict
 from graphql_api.model import RateLimits
 
 REQUESTS, TOKENS, VERSION = "requests_per_minute", "tokens_per_month", "version"
 _EXPECTED = "expected_version"
 _OUTDATED = "This form does not say which version of the limits it has shown: load the page again."
+_CONFLICT = "Not saved: {error}. What is in force now is told below; saving again replaces it."
 _NUMBER = re.compile(r"[0-9]{1,20}")
 _GROUPING = str.maketrans("", "", f" \u00a0{NO_BREAK}")
 _INHERITED = ("", "inherit", "inherited")
@@ -84,6 +85,8 @@ def refused(form: Form, typed: dict[str, str], error: Exception) -> Form:
         )
         for field in form.fields
     )
+    if isinstance(error, Conflict):
+        return replace(form, fields=fields, error=_CONFLICT.format(error=error))
     if any(field.error for field in fields):
         return replace(form, fields=fields)
     return replace(form, fields=fields, error=_OUTDATED if named == _EXPECTED else str(error))

@@ -3,13 +3,15 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 from sanic import HTTPResponse
 from sanic.response import redirect
 
-from dashboard import form_body, forms
+from dashboard import composing, form_body, forms
 from dashboard.contexts import Form, Notice
 from dashboard.page import Visit
+from dashboard.patience import patiently
 from dashboard.security import secured
 from graphql_api.errors import BadInput, Conflict
 from graphql_api.model import RateLimits
@@ -29,12 +31,13 @@ _NOTHING = Notice("Nothing was changed: these limits are set already.")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whose limits are changed, and its page."""
+    """Whose limits are changed, and its page: with a list, at `page` of that."""
 
     organization_id: str
     agent_id: str | None
     url: str
     fields: tuple[str, ...]
+    page: int = 1
 
 
 Again = Callable[[Callable[[Form], Form], int], Awaitable[HTTPResponse]]
@@ -49,13 +52,15 @@ async def change(visit: Visit, target: Target, again: Again) -> HTTPResponse:
     typed = await form_body.read(visit.request, (forms.VERSION, *target.fields))
     expected = forms.version(typed)
     try:
-        changed = await visit.management.update_rate_limits(
-            visit.viewer,
-            target.organization_id,
-            target.agent_id,
-            forms.change(typed),
-            expected_version=expected,
-            via="dashboard",
+        changed = await patiently(
+            visit.management.update_rate_limits(
+                visit.viewer,
+                target.organization_id,
+                target.agent_id,
+                forms.change(typed),
+                expected_version=expected,
+                via="dashboard",
+            )
         )
     except (BadInput, Conflict) as refused:
         status = 409 if isinstance(refused, Conflict) else 422
@@ -64,12 +69,14 @@ async def change(visit: Visit, target: Target, again: Again) -> HTTPResponse:
     effect = "now" if changed.published else "next-poll"
     if changed.value.version == expected:
         effect = "nothing"
-    return secured(redirect(f"{target.url}?changed={effect}#limits", status=303))
+    query = {"changed": effect} | ({"page": str(target.page)} if target.page > 1 else {})
+    return secured(redirect(f"{target.url}?{urlencode(query)}#limits", status=303))
 
 
 async def back(visit: Visit, **_ids: str) -> HTTPResponse:
     """Who asks for the address that a form is sent to is led to the page that it is on."""
-    return secured(redirect(visit.request.path.removesuffix("/limits"), status=303))
+    url = visit.request.path.removesuffix("/limits")
+    return secured(redirect(composing.paged(url, visit.page), status=303))
 
 
 def notice(visit: Visit, limits: RateLimits) -> Notice | None:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from dashboard.patience import patiently
 from graphql_api.errors import DatabaseUnavailable, LimiterError
 
 R = TypeVar("R")
@@ -69,9 +70,9 @@ async def read(memory: Memory, source: Source[R]) -> Recalled[R]:
     last = memory.recall(source.key, source.type)
     try:
         try:
-            reading = await source.live()
+            reading = await patiently(source.live())
         except LimiterError:
-            return Recalled(await source.standing(last), "redis")
+            return Recalled(await patiently(source.standing(last)), "redis")
     except DatabaseUnavailable:
         if last is None:
             raise

@@ -45,7 +45,11 @@ async def change_limits(visit: Visit, organization_id: str) -> HTTPResponse:
         return rendering.page("organization", context, status)
 
     target = limits_change.Target(
-        organization_id, None, organization_url(organization_id), (forms.REQUESTS, forms.TOKENS)
+        organization_id,
+        None,
+        organization_url(organization_id),
+        (forms.REQUESTS, forms.TOKENS),
+        visit.page,
     )
     return await limits_change.change(visit, target, again)
 
@@ -109,6 +113,8 @@ def _form(
 ) -> Form | None:
     if not access.may_write(visit.viewer):
         return None
-    action = f"{organization_url(reading.organization.id)}/limits"
+    action = composing.paged(
+        f"{organization_url(reading.organization.id)}/limits", reading.agents.page
+    )
     form = forms.of_organization(reading.limits, action)
     return refused(form) if refused else form

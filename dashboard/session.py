@@ -20,6 +20,7 @@ import structlog
 from sanic import Request
 
 from dashboard import session_cookie
+from dashboard.patience import patiently
 from graphql_api.auth import Authenticator
 from graphql_api.errors import DatabaseUnavailable, LimiterError
 from graphql_api.model import Viewer
@@ -86,7 +87,7 @@ class Sessions:
 
         Raises Unauthenticated, DatabaseUnavailable or LimiterError.
         """
-        viewer = await self._authenticator.viewer_of_key(key)
+        viewer = await patiently(self._authenticator.viewer_of_key(key))
         token = secrets.token_urlsafe(TOKEN_BYTES)
         now = self._clock()
         session = Session(UUID(viewer.key_id), int(now * 1000))
@@ -118,7 +119,7 @@ class Sessions:
         """Whose session it is, as Postgres has it, or as it had it within the last minute."""
         now = self._clock()
         try:
-            viewer = await self._authenticator.viewer_of_id(str(session.key_id))
+            viewer = await patiently(self._authenticator.viewer_of_id(str(session.key_id)))
         except DatabaseUnavailable:
             known = self._known.get(token)
             if known is None or now - known.checked_s >= UNCHECKED_KEY_S:

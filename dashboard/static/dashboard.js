@@ -62,6 +62,15 @@ function backgroundOf(element) {
   return dark.matches ? "#111" : "#fff";
 }
 
+/** A line in the color of text, on a wider one that keeps it apart from the bars that it crosses. */
+function lined(shape, text, surface) {
+  const margin = { color: surface, width: shape.line.width + 2.5, dash: "solid" };
+  return [
+    { ...shape, line: margin },
+    { ...shape, line: { ...shape.line, color: text } },
+  ];
+}
+
 /** The layout in the colors of the page as it looks now. */
 function themed(layout, plot) {
   const { color: text, fontFamily: family } = getComputedStyle(plot);
@@ -76,8 +85,8 @@ function themed(layout, plot) {
     dragmode: finger.matches ? false : "zoom", // a finger scrolls the page
     xaxis: { ...layout.xaxis, gridcolor: grid },
     yaxis: { ...layout.yaxis, gridcolor: grid, zerolinecolor: text },
-    shapes: layout.shapes.map((shape) =>
-      shape.type === "line" ? { ...shape, line: { ...shape.line, color: text } } : shape,
+    shapes: layout.shapes.flatMap((shape) =>
+      shape.type === "line" ? lined(shape, text, surface) : shape,
     ),
     annotations: layout.annotations.map((label) => ({ ...label, bgcolor: surface, opacity: 0.85 })),
   };
@@ -97,11 +106,23 @@ function fitted(layout, entries) {
   };
 }
 
+/** The hour to draw: the newest, or where the reader has zoomed that into which they did. Plotly
+    keeps the zoom as long as the whole is the same, and goes back to that at a double click. */
+function wholeHour(chart) {
+  const shown = chart.plot.layout?.xaxis.range;
+  if (!chart.whole || String(shown) === String(chart.whole)) {
+    chart.whole = chart.figure.layout.xaxis.range;
+  }
+  return chart.whole?.slice(); // Plotly writes into what it is given
+}
+
 /** Draw what the server made of the numbers; the reader's zoom stays. */
-function draw({ plot, figure }) {
+function draw(chart) {
+  const { plot, figure } = chart;
   const bars = figure.data[0];
   const data = bars.x0 ? [...figure.data, localClock(bars)] : figure.data;
   const layout = fitted(themed(figure.layout, plot), figure.data.length);
+  layout.xaxis.range = wholeHour(chart);
   return Plotly.react(plot, structuredClone(data), layout, {
     displayModeBar: false,
     displaylogo: false,

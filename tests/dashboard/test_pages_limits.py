@@ -133,7 +133,9 @@ async def test_the_second_of_two_writers_is_told(served: Site, pattern: str) -> 
     now = await set_now(served, pattern)
     assert answer.status_code == httpx.codes.CONFLICT
     assert now.overrides.requests_per_minute == 60
-    assert "version" in page.one("p", "problem").text
+    why = page.one("p", "problem")
+    assert why.text.startswith("Not saved: the organization is at version")
+    assert "autofocus" in why.attributes  # it is seen, wherever on the page the form is
     assert "In force: 60, set here." in page.text
     again = typed(page)
     assert again["requests_per_minute"] == "70"
@@ -205,6 +207,28 @@ async def test_the_address_of_a_form_leads_to_its_page(served: Site) -> None:
 
         assert answer.status_code == httpx.codes.SEE_OTHER
         assert answer.headers["location"] == served.path(pattern).removesuffix("/limits")
+
+
+async def test_a_form_leads_back_to_the_part_of_the_list_it_was_sent_from(
+    served: Site, pool: asyncpg.Pool
+) -> None:
+    """Taken or refused, and from its address: who was on the second page stays there."""
+    await pool.execute(
+        "INSERT INTO ibex_core.agents (org_id, name)"
+        " SELECT $1, n::text FROM generate_series(1, 60) n",
+        served.world.ours.id,
+    )
+    second = Page(await served.shown(f"{ORGANIZATION}?page=2"))
+    action = second.one("form", "limits").attributes["action"]
+
+    refused = await served.send(action, typed(second) | {"requests_per_minute": "many"})
+    saved = await served.send(action, typed(second) | {"requests_per_minute": "7"})
+    led = await served.get(action)
+
+    assert "Page 2 of 2" in Page(refused.text).text
+    assert Page(refused.text).one("form", "limits").attributes["action"] == action
+    for answer in (saved, led):
+        assert "Page 2 of 2" in Page(await served.shown(answer.headers["location"])).text
 
 
 async def test_an_agents_ceiling_cannot_be_set(served: Site) -> None:

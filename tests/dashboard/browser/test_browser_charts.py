@@ -4,7 +4,7 @@ import re
 
 import pytest
 from operator_browser import Office, Open, drawn, requests_field, sign_in, update, updated
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from servers import eventually
 
 PLOT = "[data-figure=requests] .plot"
@@ -89,6 +89,36 @@ def test_newer_numbers_leave_zoom_focus_and_open_tables_alone(office: Office, pa
     expect(requests_field(page)).to_be_focused()
     expect(requests_field(page)).to_have_value("12")
     expect(page.locator(".card .used").first).to_have_text("6")
+
+
+def let_an_hour_pass(page: Page) -> list[str]:
+    """The page is told that its charts are of a later hour from now on; returns that."""
+    later = ["2040-01-01 00:00:30", "2040-01-01 01:00:30"]
+
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        news = response.json()
+        for figure in news["figures"].values():
+            figure["layout"]["xaxis"]["range"] = later
+        route.fulfill(response=response, json=news)
+
+    page.route("**/live*", answer)
+    return later
+
+
+def test_a_zoom_outlives_the_minute_until_it_is_taken_back(page: Page) -> None:
+    """Charts go on with the time; a reader who looks at a part goes on after a double click."""
+    zoom_to_a_part(page)
+    part = x_range(page)
+    later = let_an_hour_pass(page)
+
+    for _ in range(2):
+        update(page)
+        assert x_range(page) == part
+    page.locator(f"{PLOT} .nsewdrag").dblclick()
+    update(page)
+
+    assert x_range(page) == later
 
 
 def test_a_part_that_has_the_focus_is_not_replaced(office: Office, page: Page) -> None:
@@ -190,3 +220,21 @@ def test_names_that_look_like_markup_are_shown_as_they_are(office: Office, open_
     expect(page.locator(f"{PLOT} .gtitle")).to_have_text(f"Requests per minute: O{MARKUP}")
     page.get_by_role("link", name="</script>").click()
     expect(page.locator(f"{PLOT} .gtitle")).to_have_text(f"Requests per minute: A{MARKUP}<…")
+
+
+def test_a_limit_below_its_use_is_seen_across_the_bars(office: Office, page: Page) -> None:
+    """Its line is drawn upon a wider one in the color of the page, which parts it from the bars."""
+    office.stack.tenants.limit(office.tenant, rpm=1)
+    page.reload()
+
+    margin, line = page.evaluate(
+        f"""[...document.querySelectorAll("{PLOT} .shapelayer path")]
+            .map((path) => getComputedStyle(path)).filter((style) => style.stroke !== "none")
+            .filter((style) => parseFloat(style.strokeWidth) > 0)
+            .map((style) => [parseFloat(style.strokeWidth), style.stroke])"""
+    )
+
+    assert margin[0] > line[0]
+    chart = "getComputedStyle(document.querySelector('.chart')).backgroundColor"
+    assert margin[1] == page.evaluate(chart)
+    assert line[1] == page.evaluate("getComputedStyle(document.querySelector('.plot')).color")
