@@ -74,7 +74,7 @@ def forwarded_headers(
     headers = [
         (name, value)
         for name, value in end_to_end(received)
-        if name not in _REPLACED and not mentions_key(value)
+        if name not in _REPLACED and not mentions_key(_unescaped(value))
     ]
     if prepared is not None:
         headers = [
@@ -87,6 +87,11 @@ def forwarded_headers(
         else:
             headers.append((b"authorization", b"Bearer " + upstream.key.encode()))
     return headers
+
+
+def _unescaped(value: bytes) -> bytes:
+    """Cookies and URLs in a field may have the key's signs as escapes."""
+    return unquote_to_bytes(value) if b"%" in value else value
 
 
 def _accepted(request: Request, prepared: Prepared) -> bytes:

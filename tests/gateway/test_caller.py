@@ -1,6 +1,7 @@
 """Whose request it is, and which keys go where."""
 
 import base64
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from counters import Counters
@@ -60,13 +61,15 @@ def test_a_key_repeated_elsewhere_reaches_no_upstream(stack: Stack, raw: RawUpst
         ("Cookie", f"session={agent.key}; theme=dark"),
         ("X-Forwarded-Key", agent.key),
         ("X-Copy", f"key={agent.key}&x=1"),
+        ("X-Escaped", f"key={agent.key.replace('_', '%5F')}"),
         ("Proxy-Authorization", f"Bearer {agent.key}"),
     ]
-    cookie = ("Cookie", "theme=dark")
-    assert get(stack, [*ways(agent.key), *repeated, cookie]).status == 200
+    kept = [("Cookie", "theme=dark"), ("X-Percent", "100%, %zz %41")]
+    assert get(stack, [*ways(agent.key), *repeated, *kept]).status == 200
     (received,) = raw.requests
-    assert agent.key.encode() not in received.head
+    assert agent.key.encode() not in unquote_to_bytes(received.head)
     assert received.values(b"cookie") == [b"theme=dark"]
+    assert received.values(b"x-percent") == [b"100%, %zz %41"]
 
 
 def test_a_second_key_reaches_no_upstream(stack: Stack, raw: RawUpstream) -> None:
