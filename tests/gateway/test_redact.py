@@ -113,8 +113,10 @@ def test_a_packed_error_that_cannot_be_read_is_passed_on(stack: Stack, raw: RawU
     tenant = provision(stack)
     for coding, body in ((b"gzip", b"no gzip"), (b"compress", b"\x1f\x9d"), (b"gzip", b"")):
         raw.script = answering(body, b"Content-Encoding: " + coding, status=b"500 Oops")
-        answer = call(stack, tenant.agent, FILES)
-        assert (answer.body, answer.get("content-encoding")) == (body, coding.decode())
+        for target in (FILES, CHAT, MESSAGES):
+            answer = call(stack, tenant.agent, target, chat())
+            assert (answer.status, answer.body) == (500, body)
+            assert answer.get("content-encoding") == coding.decode()
     raw.script = answering(gzip.compress(ECHO), b"Content-Encoding: gzip", status=b"500 Oops")
     head = call(stack, tenant.agent, FILES, method="HEAD")
     assert head.get("content-length") == str(len(gzip.compress(ECHO)))
