@@ -76,7 +76,9 @@ def test_the_upstreams_own_limits_are_relayed(stack: Stack, raw: RawUpstream) ->
         )
 
 
-@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+@pytest.mark.parametrize(
+    "status", [b"204 No Content", b"204 x\r\nContent-Length: 0", b"304 Not Modified"]
+)
 def test_a_status_without_a_body_has_none(stack: Stack, raw: RawUpstream, status: bytes) -> None:
     """The connection stays usable: no byte follows such a head."""
     agent = provision(stack).agent

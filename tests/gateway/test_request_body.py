@@ -130,6 +130,25 @@ def test_an_upload_that_grows_too_large_is_cut_off(stack: Stack, raw: RawUpstrea
     assert Counters(stack, tenant).settled(0)
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_refusal_is_heard_by_who_still_sends(
+    stack: Stack, raw: RawUpstream, chunked: bool
+) -> None:
+    """It comes before the upload is read; a connection that just broke would be no answer."""
+    agent = provision(stack).agent
+    framed = {"chunks": pieces(BINARY)} if chunked else {"body": BINARY}
+    for target, head, status in (
+        (UPLOAD, [], 401),
+        ("/nothing/v1/files", fields(agent), 404),
+        ("/raw/../v1/files", fields(agent), 400),
+        ("/unkeyed/v1/files", fields(agent), 503),
+    ):
+        data = request("POST", target, head, **framed)  # type: ignore[arg-type]
+        answer = exchange(stack.gateway.port, data)
+        assert (answer.status, answer.ended) == (status, True)
+    assert raw.requests == []
+
+
 def test_an_upload_of_the_largest_size_passes(stack: Stack, raw: RawUpstream) -> None:
     """The bound itself is taken."""
     agent = provision(stack).agent
