@@ -97,9 +97,14 @@ def test_of_two_keys_the_first_counts(stack: Stack, raw: RawUpstream) -> None:
 def test_a_provider_key_beside_ours_is_ignored(stack: Stack, raw: RawUpstream) -> None:
     """A client that still has a provider's key configured is found by ours, and loses its own."""
     agent = provision(stack).agent
-    headers = [("Authorization", "Bearer sk-of-the-client"), ("x-api-key", agent.key)]
-    assert get(stack, headers).status == 200
-    assert b"sk-of-the-client" not in raw.requests[0].head
+    names = ("Authorization", "x-api-key", "api-key")
+    for ours in names:
+        theirs = [(name, "Bearer sk-of-the-client") for name in names if name != ours]
+        own = (ours, f"Bearer {agent.key}" if ours == "Authorization" else agent.key)
+        for path in (PATH, "/claude/v1/files", "/free/v1/files"):
+            assert get(stack, [*theirs, own], path).status == 200
+    assert len(raw.requests) == 9
+    assert not [received for received in raw.requests if b"sk-of-the-client" in received.head]
 
 
 def bad_keys(key: str) -> list[list[tuple[str, str]]]:
