@@ -150,8 +150,14 @@ def test_a_refusal_is_heard_by_who_still_sends(
 
 
 def test_an_upload_of_the_largest_size_passes(stack: Stack, raw: RawUpstream) -> None:
-    """The bound itself is taken."""
+    """The bound itself is taken, with a length or in chunks, and not a byte more."""
     agent = provision(stack).agent
+    for more, status in ((b"", 200), (b"y", 413)):
+        chunks = [*pieces(b"x" * LARGEST, 1_000_000), more] if more else [b"x" * LARGEST]
+        data = request("POST", UPLOAD, fields(agent), chunks=chunks)
+        assert exchange(stack.gateway.port, data).status == status
+    assert [len(received.body) for received in raw.requests] == [LARGEST]
+    raw.requests.clear()
     assert call(stack, agent, UPLOAD, b"x" * LARGEST).status == 200
     assert len(raw.requests[0].body) == LARGEST
 
