@@ -78,7 +78,7 @@ def forwarded_headers(
     for name, text in request.headers.items():  # names are in lower case
         if name not in replaced:
             value = text.rstrip(" \t").encode(errors="surrogateescape")
-            if not mentions_key(value):
+            if not mentions_key(_unescaped(value)):
                 headers.append((name.encode(), value))
     if prepared is not None:
         headers.append((b"accept-encoding", _accepted(request, prepared)))
@@ -93,6 +93,11 @@ def forwarded_headers(
 def _named_by_connection(request: Request) -> set[str]:
     fields = request.headers.getall("connection")
     return {token.strip().lower() for value in fields for token in value.split(",")}
+
+
+def _unescaped(value: bytes) -> bytes:
+    """Cookies and URLs in a field may have the key's signs as escapes."""
+    return unquote_to_bytes(value) if b"%" in value else value
 
 
 def _accepted(request: Request, prepared: Prepared) -> bytes:

@@ -216,7 +216,8 @@ def check_head(request: Request) -> None:
     headers = request.headers
     if not _HEAD.fullmatch(request.head):
         raise Malformed("The request line or a header field has what HTTP forbids there.")
-    if request.version == "1.1" and len(headers.getall("host", ())) != 1:
+    hosts = len(headers.getall("host", ()))
+    if hosts > 1 or (hosts == 0 and request.version == "1.1"):
         raise Malformed("A request has exactly one Host field.")
     if "transfer-encoding" in headers and request.version == "1.0":
         raise Malformed("HTTP/1.0 has no Transfer-Encoding.")

@@ -1,11 +1,19 @@
-"""Log lines: one JSON object each, or coloured text for a person. Never a body, never a key."""
+"""Log lines: one JSON object each, or coloured text for a person. Never a body, never a key.
+
+No line is written with a key in mind, but an exception may quote what it stumbled over.
+"""
 
 import logging
+import re
 import sys
+from collections.abc import Iterable
 
 import structlog
 
+from gateway.redact import SHORTEST_SECRET
 from gateway.settings import Settings
+
+_IBEX_KEY = "ibex_(?:agt|adm|ro|plt)_[0-9A-Za-z]{8,}"
 
 
 def configure(settings: Settings) -> None:
@@ -26,6 +34,7 @@ def configure(settings: Settings) -> None:
             )
         ]
     )
+    renderer.append(covering(upstream.key for upstream in settings.upstreams.values()))
     structlog.configure(
         processors=[*shared, *renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -40,3 +49,14 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+def covering(keys: Iterable[str | None]) -> structlog.typing.Processor:
+    """What covers these keys, and every Ibex key, in a line that is ready to be written."""
+    secrets = [re.escape(key) for key in keys if key and len(key) >= SHORTEST_SECRET]
+    pattern = re.compile("|".join([*secrets, _IBEX_KEY]))
+
+    def covered(_logger: object, _method: str, line: structlog.typing.EventDict) -> str:
+        return pattern.sub("***", str(line))
+
+    return covered

@@ -6,6 +6,8 @@ many asterisks, so that lengths stand. Bodies in a content coding are looked int
 errors, and sent in none if they hold the key; an answer that went well is not unpacked for this.
 """
 
+from itertools import chain
+
 import httpx
 
 from gateway.metering.encodings import UndecodableError, are_readable, codings_of, decoder
@@ -60,11 +62,11 @@ class Redactor:
         return httpx.Response(answer.status_code, headers=headers, stream=stream)
 
     def headers(self, headers: RawHeaders) -> RawHeaders:
-        """The same fields, the key in no value of them."""
-        key = self._key
-        if not key or key not in b"\n".join([value for _, value in headers]):
+        """The same fields, the key in no name and no value of them."""
+        key, mask = self._key, self._mask
+        if not key or key not in b"\n".join(chain.from_iterable(headers)):
             return headers
-        return [(name, value.replace(key, self._mask)) for name, value in headers]
+        return [(name.replace(key, mask), value.replace(key, mask)) for name, value in headers]
 
     def feed(self, piece: bytes) -> bytes:
         """What may be passed on by now: the beginning of a key waits for its end."""

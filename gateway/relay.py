@@ -125,6 +125,8 @@ class Delivery:
         if self.is_live and (not self._last or self._last.endswith(_BLANK_LINES)):
             await self._write(broken_off(refusal, dialect), end=False)
         self._request.transport.close()
+        # Otherwise the server would report, as an error, that a stated length was not reached.
+        self._request.stream.response_func = None  # type: ignore[union-attr]
 
     async def _write(self, out: bytes, *, end: bool) -> None:
         if self.is_live:

@@ -47,7 +47,7 @@ def find_route(request: Request, upstreams: Mapping[str, Upstream]) -> Route:
             "The first segment of the path names no upstream of this gateway; it has: "
             f"{', '.join(sorted(upstreams))}.",
         )
-    if request.headers.getone("upgrade", "").lower() == "websocket":
+    if "websocket" in request.headers.getone("upgrade", "").lower():
         raise Refusal(UPGRADE, "WebSocket is not supported here: use the API over plain HTTP.")
     path = f"/{rest}"
     if _UNSAFE.search(path):

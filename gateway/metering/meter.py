@@ -5,6 +5,7 @@ names no maximum. Streams of OpenAI's chat and legacy completions report no usag
 asked to, so the question is added where the client did not ask it.
 """
 
+import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from gateway.metering.estimate import is_token_ids, prompt_tokens
 from gateway.metering.figures import figure
 
 _LARGEST_STATED = 2**31
+_CUT_OFF = re.compile(r"[;?#\s\x00][^/]*")
 
 
 class UnreadableBody(ValueError):  # noqa: N818 - named for what is wrong, as the client is told it
@@ -172,10 +174,12 @@ def meter_for(dialect: str, path: str, method: str) -> Meter | None:
     """Return the meter of a route; None for one whose request the gateway need not read.
 
     `path` is the raw one behind the upstream's name, without the query. Spellings that an upstream
-    may take for the same route (escapes, case, repeated or trailing slashes) are metered alike.
+    may take for the same route (escapes, case, repeated or trailing slashes, parameters behind a
+    semicolon, blanks, what servers cut off) are metered alike.
     """
     if method != "POST":
         return None
-    segments = [part for part in unquote(path).casefold().split("/") if part not in ("", ".")]
+    plain = _CUT_OFF.sub("", unquote(path)).casefold()
+    segments = [part for part in plain.split("/") if part not in ("", ".")]
     routes = _ROUTES[dialect]
     return routes.get(tuple(segments[-2:])) or routes.get(tuple(segments[-1:]))

@@ -132,4 +132,4 @@ def _source(reader: Reader, media_type: str, *, is_metered: bool, is_readable: b
     if media_type == "application/json" or media_type.endswith("+json"):
         return JsonSource(reader) if is_readable else UnreadableSource()
     # A metered answer that does not say that it is JSON may still be: its first byte tells.
-    return JsonSource(reader) if is_metered else UnreadableSource()
+    return JsonSource(reader) if is_metered and is_readable else UnreadableSource()

@@ -6,6 +6,7 @@ Made of aiohttp, through httpx-aiohttp. It costs several times as much and has f
 - values with bytes that are no UTF-8 are sent as other bytes;
 - field names are sent in lower case, and repeated ones next to each other;
 - broken chunks are noticed by the silence behind them only;
+- an upstream that takes nothing of an upload is waited for without end;
 - a connection that the upstream has closed is used until the event loop has seen that;
 - failures to connect are called timeouts (but the cause is kept).
 """

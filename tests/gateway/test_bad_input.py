@@ -30,6 +30,7 @@ UNREADABLE = {
     "two values": b"{}{}",
     "trailing comma": b'{"a":1,}',
     "invalid utf-8": b'{"messages":"\xff"}',
+    "invalid utf-8 in an unknown member": b'{"x":"\xff"}',
     "utf-16": '{"messages":[]}'.encode("utf-16"),
     "byte order mark": b"\xef\xbb\xbf{}",
     "number that no double holds": b'{"messages":[],"max_tokens":1e999}',

@@ -57,7 +57,7 @@ def told(event: bytes) -> dict[str, Any]:
     return error
 
 
-@pytest.mark.parametrize("target", [CHAT, PLAIN, MESSAGES])
+@pytest.mark.parametrize("target", [CHAT, PLAIN, MESSAGES, "/raw/v1/messages"])
 @pytest.mark.parametrize(
     ("end", "pieces"),
     [
@@ -79,7 +79,7 @@ def test_a_failure_between_events_is_an_event(
     assert body.startswith(before)
     error = told(body[len(before) :])
     silent = end is Peer.wait_until_left
-    if target == MESSAGES:
+    if target.endswith("/messages"):  # of an upstream that has both families' paths as well
         assert error["type"] == "error"
         assert error["error"]["type"] == ("timeout_error" if silent else "api_error")
         assert error["request_id"].startswith("req_")
@@ -140,15 +140,35 @@ def test_another_reader_finds_no_end_either(stack: Stack, raw: RawUpstream) -> N
         one_answer(client.read_to_the_end(), "POST", ended=True)
 
 
-def test_openais_sdk_raises_its_own_error(stack: Stack, raw: RawUpstream) -> None:
+OPENAI_STREAMS: list[Callable[[openai.OpenAI], Any]] = [
+    lambda client: client.chat.completions.create(model=MODEL, messages=QUESTION, stream=True),
+    lambda client: client.completions.create(model=MODEL, prompt="hi", stream=True),
+    lambda client: client.responses.create(model=MODEL, input="hi", stream=True),
+]
+
+
+@pytest.mark.parametrize("ask", OPENAI_STREAMS)
+def test_openais_sdk_raises_its_own_error(
+    stack: Stack, raw: RawUpstream, ask: Callable[[openai.OpenAI], Any]
+) -> None:
     """The loop over a stream gets the delta, then an APIError with what happened."""
     raw.script = broken(DELTA)
     with openai_at(stack, provision(stack).agent, "raw", max_retries=0) as client:
-        stream = client.chat.completions.create(model=MODEL, messages=QUESTION, stream=True)
-        assert next(stream).choices[0].delta.content == "a"
+        stream = ask(client)
+        assert next(stream).choices[0]
         with pytest.raises(openai.APIError, match="upstream 'raw'") as caught:
             next(stream)
     assert caught.value.code == "upstream_unreachable"
+
+
+def test_openais_sdk_raises_an_error_within_an_event(stack: Stack, raw: RawUpstream) -> None:
+    """No event can tell it there: the SDK sees that the connection broke."""
+    raw.script = broken(DELTA, DELTA[:10])
+    with openai_at(stack, provision(stack).agent, "plain", max_retries=0) as client:
+        stream = client.chat.completions.create(model=MODEL, messages=QUESTION, stream=True)
+        assert next(stream).choices[0]
+        with pytest.raises(openai.APIConnectionError):
+            next(stream)
 
 
 def test_anthropics_sdk_raises_its_own_error(stack: Stack, raw: RawUpstream) -> None:

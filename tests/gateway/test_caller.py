@@ -1,6 +1,7 @@
 """Whose request it is, and which keys go where."""
 
 import base64
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from counters import Counters
@@ -60,13 +61,15 @@ def test_a_key_repeated_elsewhere_reaches_no_upstream(stack: Stack, raw: RawUpst
         ("Cookie", f"session={agent.key}; theme=dark"),
         ("X-Forwarded-Key", agent.key),
         ("X-Copy", f"key={agent.key}&x=1"),
+        ("X-Escaped", f"key={agent.key.replace('_', '%5F')}"),
         ("Proxy-Authorization", f"Bearer {agent.key}"),
     ]
-    cookie = ("Cookie", "theme=dark")
-    assert get(stack, [*ways(agent.key), *repeated, cookie]).status == 200
+    kept = [("Cookie", "theme=dark"), ("X-Percent", "100%, %zz %41")]
+    assert get(stack, [*ways(agent.key), *repeated, *kept]).status == 200
     (received,) = raw.requests
-    assert agent.key.encode() not in received.head
+    assert agent.key.encode() not in unquote_to_bytes(received.head)
     assert received.values(b"cookie") == [b"theme=dark"]
+    assert received.values(b"x-percent") == [b"100%, %zz %41"]
 
 
 def test_a_second_key_reaches_no_upstream(stack: Stack, raw: RawUpstream) -> None:
@@ -94,9 +97,14 @@ def test_of_two_keys_the_first_counts(stack: Stack, raw: RawUpstream) -> None:
 def test_a_provider_key_beside_ours_is_ignored(stack: Stack, raw: RawUpstream) -> None:
     """A client that still has a provider's key configured is found by ours, and loses its own."""
     agent = provision(stack).agent
-    headers = [("Authorization", "Bearer sk-of-the-client"), ("x-api-key", agent.key)]
-    assert get(stack, headers).status == 200
-    assert b"sk-of-the-client" not in raw.requests[0].head
+    names = ("Authorization", "x-api-key", "api-key")
+    for ours in names:
+        theirs = [(name, "Bearer sk-of-the-client") for name in names if name != ours]
+        own = (ours, f"Bearer {agent.key}" if ours == "Authorization" else agent.key)
+        for path in (PATH, "/claude/v1/files", "/free/v1/files"):
+            assert get(stack, [*theirs, own], path).status == 200
+    assert len(raw.requests) == 9
+    assert not [received for received in raw.requests if b"sk-of-the-client" in received.head]
 
 
 def bad_keys(key: str) -> list[list[tuple[str, str]]]:

@@ -16,6 +16,7 @@ HEADS = {
     "a carriage return within": b"POST /raw/v1/files HTTP/1.1\r\nHost: x\rKEY\r\n\r\n",
     "no host": b"POST /raw/v1/files HTTP/1.1\r\nKEY\r\n\r\n",
     "two hosts": b"POST /raw/v1/files HTTP/1.1\r\nHost: x\r\nHost: y\r\nKEY\r\n\r\n",
+    "two hosts, old": b"POST /raw/v1/files HTTP/1.0\r\nHost: x\r\nHost: y\r\nKEY\r\n\r\n",
     "two spaces": b"POST  /raw/v1/files HTTP/1.1\r\nHost: x\r\nKEY\r\n\r\n",
     "a tab": b"POST\t/raw/v1/files HTTP/1.1\r\nHost: x\r\nKEY\r\n\r\n",
     "space after the version": b"POST /raw/v1/files HTTP/1.1 \r\nHost: x\r\nKEY\r\n\r\n",

@@ -10,6 +10,7 @@ import zstandard
 from counters import Counters
 from gateway_stack import Stack
 from metered_answers import (
+    ASKED,
     EXTRA,
     RESPONSES,
     UNASKED,
@@ -22,7 +23,7 @@ from metered_answers import (
     streaming,
 )
 from raw_calls import CHAT, PROMPT_TOKENS, call, chat, provision
-from raw_upstream import Peer, RawUpstream
+from raw_upstream import Peer, RawUpstream, answering
 
 
 @pytest.mark.parametrize("status", ["completed", "incomplete", "failed"])
@@ -132,6 +133,16 @@ def test_an_encoded_answer_passes_as_it_is_and_is_counted(
     assert answer.body == packed
     assert answer.get("content-encoding") == encoding
     assert raw.requests[0].values(b"accept-encoding") == [b"gzip, br;q=0.9, zstd, deflate"]
+    assert Counters(stack, tenant).settled(15)
+
+
+def test_a_stream_that_states_its_length_is_edited_too(stack: Stack, raw: RawUpstream) -> None:
+    """What is left of it is shorter: the length is not passed on, and the end is seen."""
+    tenant = provision(stack)
+    raw.script = answering(ASKED, b"Content-Type: text/event-stream")
+    answer = call(stack, tenant.agent, CHAT, chat(stream=True))
+    assert (answer.body, answer.ended) == (UNASKED, True)
+    assert answer.get("content-length") is None
     assert Counters(stack, tenant).settled(15)
 
 

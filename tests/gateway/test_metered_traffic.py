@@ -174,7 +174,10 @@ DOCUMENTS: dict[str, tuple[str, bytes, int]] = {
         body({"prompt_tokens": -1, "completion_tokens": 1e300, "total_tokens": 15}),
         15,
     ),
-    "responses": (RESPONSES, json.dumps(response("completed")).encode(), 15),
+    **{
+        f"responses, {status}": (RESPONSES, json.dumps(response(status)).encode(), 15)
+        for status in ("completed", "incomplete", "failed")
+    },
     "background": (
         RESPONSES,
         b'{"status":"queued","background":true,"output":[],"usage":null}',

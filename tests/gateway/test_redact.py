@@ -59,12 +59,13 @@ def test_a_placeholder_is_no_key(key: str | None) -> None:
 def test_an_echoed_key_is_covered(
     stack: Stack, raw: RawUpstream, target: str, status: bytes
 ) -> None:
-    """In headers and in bodies of any status; lengths and everything else stand."""
+    """In names and values of fields and in bodies of any status; lengths and all else stand."""
     agent = provision(stack).agent
 
     def echo(peer: Peer) -> None:
         head = b"X-Echo: " + peer.received.head.replace(b"\r\n", b"|")
-        peer.answer(ECHO, head, b"Content-Type: application/json", status=status)
+        name = f"X-{KEY}: 1".encode()
+        peer.answer(ECHO, head, name, b"Content-Type: application/json", status=status)
 
     raw.script = echo
     answer = call(stack, agent, target, chat())
@@ -74,6 +75,7 @@ def test_an_echoed_key_is_covered(
     echoed = answer.get("x-echo")
     assert echoed is not None
     assert MASK.decode() in echoed
+    assert answer.get(f"X-{MASK.decode()}") == "1"
     assert KEY not in repr(answer) + stack.gateway.log
     assert agent.key not in repr(answer) + stack.gateway.log
 
@@ -111,8 +113,10 @@ def test_a_packed_error_that_cannot_be_read_is_passed_on(stack: Stack, raw: RawU
     tenant = provision(stack)
     for coding, body in ((b"gzip", b"no gzip"), (b"compress", b"\x1f\x9d"), (b"gzip", b"")):
         raw.script = answering(body, b"Content-Encoding: " + coding, status=b"500 Oops")
-        answer = call(stack, tenant.agent, FILES)
-        assert (answer.body, answer.get("content-encoding")) == (body, coding.decode())
+        for target in (FILES, CHAT, MESSAGES):
+            answer = call(stack, tenant.agent, target, chat())
+            assert (answer.status, answer.body) == (500, body)
+            assert answer.get("content-encoding") == coding.decode()
     raw.script = answering(gzip.compress(ECHO), b"Content-Encoding: gzip", status=b"500 Oops")
     head = call(stack, tenant.agent, FILES, method="HEAD")
     assert head.get("content-length") == str(len(gzip.compress(ECHO)))

@@ -1,5 +1,6 @@
 """Answers that break off: never a clean end for the client, never a token unsettled."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -57,13 +58,20 @@ def silence(peer: Peer) -> None:
 
 @pytest.mark.parametrize(
     ("failure", "target"),
-    [*((failure, CHAT) for failure in FAILURES), ("chunks_without_an_end", MESSAGES)],
+    [
+        *((failure, CHAT) for failure in FAILURES),
+        ("chunks_without_an_end", MESSAGES),
+        ("fewer_bytes_than_promised", MESSAGES),
+    ],
 )
 def test_an_answer_that_breaks_off_is_seen_to_break_off(
     stack: Stack, raw: RawUpstream, failure: str, target: str
 ) -> None:
-    """No clean end is made up: the client sees a broken transfer, and what was seen is settled."""
+    """No clean end is made up: the client sees a broken transfer, and what was seen is settled. The
+    log has one warning, and no error: it was none of ours.
+    """
     tenant = provision(stack)
+    logged = len(stack.gateway.log)
     raw.script = FAILURES[failure]
     with start(stack, tenant.agent, target) as client:
         answer = client.answer()
@@ -76,6 +84,8 @@ def test_an_answer_that_breaks_off_is_seen_to_break_off(
     assert counters.held() == 0
     assert 6 < counters.tokens() < 20
     assert len(raw.requests) == 1
+    levels = [json.loads(line)["level"] for line in stack.gateway.log[logged:].splitlines()]
+    assert levels == ["warning"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Statuses: relayed with what belongs to them, whether they are good news or not."""
 
+import brotli
 import pytest
 from counters import Counters
 from gateway_stack import Stack
@@ -24,16 +25,19 @@ STATUSES = [
 
 
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("path", [FILES, CHAT, MESSAGES])
+@pytest.mark.parametrize(
+    ("path", "is_stream"),
+    [(FILES, False), (CHAT, False), (CHAT, True), (MESSAGES, False), (MESSAGES, True)],
+)
 def test_a_status_is_relayed_with_its_body_and_headers(
-    stack: Stack, raw: RawUpstream, status: bytes, path: str
+    stack: Stack, raw: RawUpstream, status: bytes, path: str, is_stream: bool
 ) -> None:
     """Errors are the provider's own, redirects are not followed, and nothing is asked twice."""
     tenant = provision(stack)
     theirs = [b"Location: http://evil.test/", b"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT"]
     body = b"<html>their \xff answer</html>"
     raw.script = answering(body, b"Content-Type: text/html", *theirs, status=status)
-    answer = call(stack, tenant.agent, path, chat())
+    answer = call(stack, tenant.agent, path, chat(stream=is_stream))
     assert answer.status == int(status[:3])
     assert answer.body == body
     assert answer.get("content-type") == "text/html"
@@ -72,31 +76,51 @@ def test_the_upstreams_own_limits_are_relayed(stack: Stack, raw: RawUpstream) ->
         )
 
 
-@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+@pytest.mark.parametrize(
+    "status", [b"204 No Content", b"204 x\r\nContent-Length: 0", b"304 Not Modified"]
+)
 def test_a_status_without_a_body_has_none(stack: Stack, raw: RawUpstream, status: bytes) -> None:
     """The connection stays usable: no byte follows such a head."""
     agent = provision(stack).agent
-    raw.script = lambda peer: peer.send(b"HTTP/1.1 " + status + b'\r\nETag: "x"\r\n\r\n')
+    head = b"HTTP/1.1 " + status + b'\r\nETag: "x"\r\nContent-Encoding: br\r\n\r\n'
+    raw.script = lambda peer: peer.send(head)
     with RawClient(stack.gateway.port) as client:
-        for _ in range(2):
-            client.send(request("GET", FILES, fields(agent)))
-            answer = client.answer()
+        for method, path in (("GET", FILES), ("HEAD", FILES), ("POST", CHAT), ("POST", MESSAGES)):
+            body = chat(stream=True) if method == "POST" else None
+            client.send(request(method, path, fields(agent), body))
+            answer = client.answer(method)
             assert answer.status == int(status[:3])
-            assert answer.get("etag") == '"x"'
-            assert answer.get("transfer-encoding") is None
-            assert answer.get("content-type") is None
+            assert (answer.get("etag"), answer.get("content-encoding")) == ('"x"', "br")
+            for name in ("transfer-encoding", "content-length", "content-type"):
+                assert answer.get(name) is None
+
+
+def test_not_modified_may_tell_the_length_of_what_it_stands_for(
+    stack: Stack, raw: RawUpstream
+) -> None:
+    """RFC 9110 section 8.6: passed on, and nobody waits for so many bytes."""
+    agent = provision(stack).agent
+    raw.script = lambda peer: peer.send(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n")
+    with RawClient(stack.gateway.port) as client:
+        for method in ("GET", "HEAD", "GET"):
+            client.send(request(method, FILES, fields(agent)))
+            answer = client.answer(method)
+            assert (answer.status, answer.get("content-length")) == (304, "9")
 
 
 def test_a_head_request_has_the_length_and_no_body(stack: Stack, raw: RawUpstream) -> None:
-    """HEAD tells the length of what GET would give, and the connection stays usable."""
+    """HEAD tells length and encoding of what GET would give, and the connection stays usable."""
     agent = provision(stack).agent
-    raw.script = answering(b"x" * 1000, b"Content-Type: text/plain")
-    with RawClient(stack.gateway.port) as client:
-        for method in ("HEAD", "GET", "HEAD"):
-            client.send(request(method, FILES, fields(agent)))
-            answer = client.answer(method)
-            assert (answer.status, answer.get("content-length")) == (200, "1000")
-            assert answer.body == (b"x" * 1000 if method == "GET" else b"")
+    packed = brotli.compress(b"x" * 1000)
+    for body, *encoding in ((b"x" * 1000,), (packed, b"Content-Encoding: br")):
+        raw.script = answering(body, b"Content-Type: text/plain", *encoding)
+        with RawClient(stack.gateway.port) as client:
+            for method in ("HEAD", "GET", "HEAD"):
+                client.send(request(method, FILES, fields(agent, {"Accept-Encoding": "br"})))
+                answer = client.answer(method)
+                assert (answer.status, answer.get("content-length")) == (200, str(len(body)))
+                assert answer.get("content-encoding") == ("br" if encoding else None)
+                assert answer.body == (body if method == "GET" else b"")
 
 
 def test_no_content_type_stays_none(stack: Stack, raw: RawUpstream) -> None:
@@ -114,6 +138,7 @@ ODD_ANSWERS: dict[str, tuple[bytes, bytes, bytes]] = {
     "html error": (b"502 Bad Gateway", b"text/html", b"<html>bad</html>"),
     "html": (b"200 OK", b"text/html", b"<html>fine</html>"),
     "empty": (b"200 OK", b"application/json", b""),
+    "no event": (b"200 OK", b"text/event-stream", b""),
     "array": (b"200 OK", b"application/json", b'[{"usage":{"prompt_tokens":9}}]'),
     "null": (b"200 OK", b"application/json", b"null"),
     "invalid utf-8": (b"502 Bad Gateway", b"application/json", b'{"a":"\xff"}'),
@@ -124,13 +149,14 @@ ODD_ANSWERS: dict[str, tuple[bytes, bytes, bytes]] = {
 
 @pytest.mark.parametrize("case", ODD_ANSWERS)
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("is_stream", [False, True])
 def test_an_answer_that_no_model_gave_is_relayed_and_free(
-    stack: Stack, raw: RawUpstream, case: str, path: str
+    stack: Stack, raw: RawUpstream, case: str, path: str, is_stream: bool
 ) -> None:
     """Whatever the upstream sends arrives as it is; no tokens, and no failure of ours."""
     tenant = provision(stack)
     status, content_type, document = ODD_ANSWERS[case]
     raw.script = lambda peer: peer.answer(document, b"Content-Type: " + content_type, status=status)
-    answer = call(stack, tenant.agent, path, chat())
+    answer = call(stack, tenant.agent, path, chat(stream=is_stream))
     assert (answer.status, answer.body) == (int(status[:3]), document)
     assert Counters(stack, tenant).settled(0)

@@ -8,7 +8,7 @@ from counters import Counters
 from gateway_stack import Stack
 from raw_calls import CHAT, call, chat, fields, provision
 from raw_client import Answer, RawClient, exchange, request
-from raw_upstream import RawUpstream
+from raw_upstream import RawUpstream, answering
 from servers import eventually
 
 LARGEST = 20_000_000
@@ -25,6 +25,9 @@ MULTIPART = (
 MULTIPART_TYPE = {"Content-Type": f'multipart/form-data; boundary="{BOUNDARY.decode()}"'}
 
 
+TRANSCRIPT = "Guten Tag, 你好.\n".encode()
+
+
 def pieces(data: bytes, size: int = 65_536) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
@@ -34,7 +37,9 @@ def pieces(data: bytes, size: int = 65_536) -> list[bytes]:
 def test_an_upload_arrives_byte_for_byte(
     stack: Stack, raw: RawUpstream, path: str, chunked: bool
 ) -> None:
-    """Five megabytes of multipart, boundary and framing untouched; a length stays a length."""
+    """Five megabytes of multipart, boundary and framing untouched; a length stays a length. The
+    answer may be plain text.
+    """
     agent = provision(stack).agent
     head = fields(agent, MULTIPART_TYPE)
     data = (
@@ -42,7 +47,10 @@ def test_an_upload_arrives_byte_for_byte(
         if chunked
         else request("POST", path, head, MULTIPART)
     )
-    assert exchange(stack.gateway.port, data).status == 200
+    raw.script = answering(TRANSCRIPT, b"Content-Type: text/plain; charset=utf-8")
+    answer = exchange(stack.gateway.port, data)
+    assert (answer.status, answer.body) == (200, TRANSCRIPT)
+    assert answer.get("content-type") == "text/plain; charset=utf-8"
     (received,) = raw.requests
     assert received.body == MULTIPART
     assert received.values(b"content-type") == [MULTIPART_TYPE["Content-Type"].encode()]
@@ -122,9 +130,34 @@ def test_an_upload_that_grows_too_large_is_cut_off(stack: Stack, raw: RawUpstrea
     assert Counters(stack, tenant).settled(0)
 
 
-def test_an_upload_of_the_largest_size_passes(stack: Stack, raw: RawUpstream) -> None:
-    """The bound itself is taken."""
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_refusal_is_heard_by_who_still_sends(
+    stack: Stack, raw: RawUpstream, chunked: bool
+) -> None:
+    """It comes before the upload is read; a connection that just broke would be no answer."""
     agent = provision(stack).agent
+    framed = {"chunks": pieces(BINARY)} if chunked else {"body": BINARY}
+    for target, head, status in (
+        (UPLOAD, [], 401),
+        ("/nothing/v1/files", fields(agent), 404),
+        ("/raw/../v1/files", fields(agent), 400),
+        ("/unkeyed/v1/files", fields(agent), 503),
+    ):
+        data = request("POST", target, head, **framed)  # type: ignore[arg-type]
+        answer = exchange(stack.gateway.port, data)
+        assert (answer.status, answer.ended) == (status, True)
+    assert raw.requests == []
+
+
+def test_an_upload_of_the_largest_size_passes(stack: Stack, raw: RawUpstream) -> None:
+    """The bound itself is taken, with a length or in chunks, and not a byte more."""
+    agent = provision(stack).agent
+    for more, status in ((b"", 200), (b"y", 413)):
+        chunks = [*pieces(b"x" * LARGEST, 1_000_000), more] if more else [b"x" * LARGEST]
+        data = request("POST", UPLOAD, fields(agent), chunks=chunks)
+        assert exchange(stack.gateway.port, data).status == status
+    assert [len(received.body) for received in raw.requests] == [LARGEST]
+    raw.requests.clear()
     assert call(stack, agent, UPLOAD, b"x" * LARGEST).status == 200
     assert len(raw.requests[0].body) == LARGEST
 

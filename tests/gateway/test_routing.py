@@ -3,7 +3,7 @@
 import pytest
 from counters import Counters
 from gateway_stack import Stack
-from raw_calls import call, provision
+from raw_calls import call, chat, provision
 from raw_client import exchange, request
 from raw_upstream import RawUpstream
 
@@ -138,12 +138,21 @@ def test_every_method_and_spelling_is_admitted_and_counted(
         "/raw/V1/Chat/Completions",
         "/raw/v1/chat/completion%73",
         "/raw/v1/chat%2Fcompletions",
+        "/raw/v1/chat/completions?api-version=1",
+        "/raw/v1/chat/completions?",
+        "/raw/v1/chat/completions;v=1",
+        "/raw/v1/chat/completions%00",
     ],
 )
 def test_every_spelling_of_a_metered_route_is_metered(
     stack: Stack, raw: RawUpstream, path: str
 ) -> None:
-    """An upstream that takes the spelling for the route spends tokens: the ceiling holds."""
-    tenant = provision(stack, tokens=0)
-    assert call(stack, tenant.agent, path, b'{"messages":[]}').status == 429
+    """An upstream that takes the spelling for the route spends tokens: the ceiling holds, what it
+    may come to is reserved, and a stream is asked for its usage.
+    """
+    tenant = provision(stack, tokens=50)
+    assert call(stack, tenant.agent, path, chat(max_tokens=60)).status == 429
     assert raw.requests == []
+    assert call(stack, tenant.agent, path, chat(stream=True, max_tokens=9)).status == 200
+    assert b'"include_usage":true' in raw.requests[0].body
+    assert raw.requests[0].target.decode() == f"/base{path.removeprefix('/raw')}"

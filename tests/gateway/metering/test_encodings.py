@@ -132,7 +132,7 @@ def test_an_injected_stream_that_comes_encoded_is_passed_untouched() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["compress", "dcb", "gzip, nonsense", "br, br, br, br"])
-@pytest.mark.parametrize("content_type", [JSON, SSE])
+@pytest.mark.parametrize("content_type", [JSON, SSE, "text/html", ""])
 def test_an_answer_in_an_encoding_that_is_not_read_is_estimated(
     encoding: str, content_type: str
 ) -> None:

@@ -34,6 +34,13 @@ def test_routes_with_a_readable_body_are_metered(dialect: str, path: str) -> Non
         "/v1/Chat/Completions",
         "/v1/chat/completion%73",
         "/v1/chat%2Fcompletions",
+        "/v1/chat/completions;v=1",
+        "/v1/chat;v=1/completions;",
+        "/v1/chat/completions%20",
+        "/v1/chat/completions%0A",
+        "/v1/chat/completions%00",
+        "/v1/chat/completions%00x",
+        "/v1/chat/completions%3Fx=/",
     ],
 )
 def test_another_spelling_of_a_route_has_the_same_meter(path: str) -> None:

@@ -64,6 +64,13 @@ events = documents.map(lambda document: b"data: " + document + b"\n\n")
 streams = st.lists(events | pieces | st.binary(max_size=6), max_size=12).map(b"".join)
 cuts = st.lists(st.integers(0, 2_000), max_size=12)
 dialects = st.sampled_from(DIALECTS)
+content_types = st.sampled_from(
+    [JSON, SSE, "", ";", "text/html", "a/b+json", "TEXT/EVENT-STREAM;x"]
+)
+names = st.sampled_from(
+    ["gzip", "GZIP", "br", "zstd", "deflate", "identity", "compress", "", "\xff"]
+)
+codings = st.lists(names, max_size=4).map(", ".join)
 
 
 def observer_of(dialect: tuple[str, str], content_type: str, *, inject: bool = False) -> Observer:
@@ -123,6 +130,25 @@ def test_any_document_passes_whole_and_counts_within_reason(
     assert passed == document
     assert within_reason(observer, len(document))
     assert observer.tokens() == observer.tokens()
+
+
+@fuzz
+@given(
+    body=documents | streams | st.binary(max_size=50),
+    at=cuts,
+    dialect=dialects,
+    kind=st.tuples(st.integers(200, 599), content_types, codings),
+)
+def test_an_answer_of_any_kind_passes_whole(
+    body: bytes, at: list[int], dialect: tuple[str, str], kind: tuple[int, str, str]
+) -> None:
+    """Whatever its status and its fields say, and whether they are true or not."""
+    name, path = dialect
+    for request in (prepared(path, name), None):
+        observer = observe(name, request, *kind)
+
+        assert pass_through(observer, cut(body, at)) == body
+        assert within_reason(observer, len(body))
 
 
 @fuzz
