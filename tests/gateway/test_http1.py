@@ -250,14 +250,23 @@ def test_another_expectation_is_not_met(stack: Stack, raw: RawUpstream, body: by
     assert raw.requests == []
 
 
-@pytest.mark.parametrize("target", ["/raw/v1/realtime?model=m", "/claude/v1/x"])
-def test_a_websocket_is_refused_in_words(stack: Stack, raw: RawUpstream, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "offer"),
+    [
+        ("/raw/v1/realtime?model=m", "WebSocket"),
+        ("/claude/v1/x", "websocket"),
+        ("/raw/v1/realtime", "h2c, websocket/13"),
+    ],
+)
+def test_a_websocket_is_refused_in_words(
+    stack: Stack, raw: RawUpstream, target: str, offer: str
+) -> None:
     """400 in the provider's shape, at once; nothing is asked or counted."""
     tenant = provision(stack)
     head = [
         *fields(tenant.agent),
         ("Connection", "Upgrade"),
-        ("Upgrade", "WebSocket"),
+        ("Upgrade", offer),
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
