@@ -48,7 +48,7 @@ def layout(title: str, name: str, height: Scale) -> Json:
             "pad": {"t": 8},
         },
         "height": HEIGHT_PX,
-        "margin": {"l": 0, "r": 18, "t": 44, "b": 8},
+        "margin": {"l": 18, "r": 18, "t": 44, "b": 8},  # half of a tick label fits at either side
         "separators": f".{NO_BREAK}",
         "barmode": "stack",
         "bargap": 0.15,

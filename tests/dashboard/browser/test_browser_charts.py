@@ -238,3 +238,18 @@ def test_a_limit_below_its_use_is_seen_across_the_bars(office: Office, page: Pag
     chart = "getComputedStyle(document.querySelector('.chart')).backgroundColor"
     assert margin[1] == page.evaluate(chart)
     assert line[1] == page.evaluate("getComputedStyle(document.querySelector('.plot')).color")
+
+
+def test_a_time_at_the_edge_is_not_cut(office: Office, open_page: Open) -> None:
+    """Where an hour begins with a full ten minutes, and the counts are short."""
+    page = open_page(office.sign_in_url, viewport=WIDE)
+    sign_in(page, office.admin)
+
+    page.evaluate(
+        f"Plotly.relayout(document.querySelector('{PLOT}'),"
+        " {'xaxis.range': ['2040-01-01 00:00', '2040-01-01 01:00'], 'yaxis.range': [0, 5]})"
+    )
+
+    shown, cut = page.evaluate(TEXTS)
+    assert "00:00" in shown
+    assert cut == []
