@@ -45,7 +45,8 @@ _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
 _READ_AHEAD = 65_536
 
-_NO_BODY = frozenset({204, 304})
+_NOT_MODIFIED = 304
+_NO_BODY = frozenset({204, _NOT_MODIFIED})
 
 _UNREAD = "NONE"
 """The method of a request whose head could not be read."""
@@ -179,9 +180,10 @@ class StrictHttp(Http):
     def _framed(self, response: Verbatim, data: bytes, *, end: bool) -> tuple[bytes, bytes]:
         """How the end of the body is told, and its beginning in that form (RFC 9112 section 6)."""
         self.response_func = None  # type: ignore[assignment]  # the server's way to say: no more
-        if response.status in _NO_BODY:
-            return b"", data
         length = response.length
+        if response.status in _NO_BODY:
+            tells = response.status == _NOT_MODIFIED and length is not None
+            return (b"content-length: %d\r\n" % length if tells else b""), data
         if end and not (self.head_only and length is not None):
             length = len(data)
         elif length is not None:
