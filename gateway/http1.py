@@ -182,8 +182,9 @@ class StrictHttp(Http):
         self.response_func = None  # type: ignore[assignment]  # the server's way to say: no more
         length = response.length
         if response.status in _NO_BODY:
-            tells = response.status == _NOT_MODIFIED and length is not None
-            return (b"content-length: %d\r\n" % length if tells else b""), data
+            if response.status == _NOT_MODIFIED and length is not None:
+                return b"content-length: %d\r\n" % length, data
+            return b"", data
         if end and not (self.head_only and length is not None):
             length = len(data)
         elif length is not None:
