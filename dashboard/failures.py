@@ -30,9 +30,9 @@ from graphql_api.errors import (
     NotFound,
     Unauthenticated,
 )
+from graphql_api.problems import SERVER_FAULT
 
 SIGN_IN = "/dashboard/sign-in"
-_SERVER_FAULT = 500
 
 log = structlog.get_logger("ibex.dashboard")
 
@@ -93,7 +93,7 @@ def answer(request: Request, error: Exception, request_id: str) -> HTTPResponse:
     told = _told(error)
     if told is _FAULT:
         log.error("internal error", exc_info=error, request_id=request_id)
-    elif told.status >= _SERVER_FAULT:
+    elif told.status >= SERVER_FAULT:
         log.warning("page not available", reason=str(error), request_id=request_id)
     message = told.message or str(error)
     if is_script:
@@ -108,7 +108,7 @@ def _told(error: Exception) -> Told:
     for of_type, told in _KNOWN:
         if isinstance(error, of_type):
             return told
-    if isinstance(error, SanicException) and error.status_code < _SERVER_FAULT:
+    if isinstance(error, SanicException) and error.status_code < SERVER_FAULT:
         return _MALFORMED
     return _FAULT
 

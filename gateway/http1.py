@@ -46,7 +46,8 @@ _LONGEST_CHUNK_LINE = 64
 _READ_AHEAD = 65_536
 
 _NOT_MODIFIED = 304
-_NO_BODY = frozenset({204, _NOT_MODIFIED})
+NO_BODY = frozenset({204, _NOT_MODIFIED})
+"""Statuses of answers that end with their head (RFC 9112 section 6.3)."""
 
 _UNREAD = "NONE"
 """The method of a request whose head could not be read."""
@@ -160,7 +161,7 @@ class StrictHttp(Http):
             return
         if response.body:
             data, end_stream = response.body, True
-        has_no_body = response.status in _NO_BODY
+        has_no_body = response.status in NO_BODY
         end_stream = end_stream or has_no_body
         framing, data = self._framed(response, b"" if has_no_body else data, end=end_stream)
         if self.head_only:
@@ -181,7 +182,7 @@ class StrictHttp(Http):
         """How the end of the body is told, and its beginning in that form (RFC 9112 section 6)."""
         self.response_func = None  # type: ignore[assignment]  # the server's way to say: no more
         length = response.length
-        if response.status in _NO_BODY:
+        if response.status in NO_BODY:
             if response.status == _NOT_MODIFIED and length is not None:
                 return b"content-length: %d\r\n" % length, data
             return b"", data

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 import httpx
 from sanic import Request
 
-from gateway.http1 import StrictHttp, Verbatim
+from gateway.http1 import NO_BODY, StrictHttp, Verbatim
 from gateway.rate_headers import is_family_header, rate_headers
 from gateway.redact import Redactor
 from gateway.responses import REQUEST_ID_HEADERS, Refusal, broken_off, new_request_id
@@ -15,7 +15,6 @@ from lua.decision import Decision
 
 EVENT_STREAM = "text/event-stream"
 _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r", b"\n\r")
-_NO_CONTENT, _NOT_MODIFIED = 204, 304
 
 
 class Fields(NamedTuple):
@@ -79,7 +78,7 @@ class Relayed(Verbatim):
     @property
     def is_stream(self) -> bool:
         """A body of unknown length follows."""
-        return self.length is None and self.status not in (_NO_CONTENT, _NOT_MODIFIED)
+        return self.length is None and self.status not in NO_BODY
 
 
 class Delivery:
