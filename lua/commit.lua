@@ -6,11 +6,13 @@
 --       then for each settling six:
 --          index in KEYS of the agent's ring, index of the organization's ring
 --          member of the in-flight set: `<id>:<admitted ms>:<held>`, or `<id>:0:0` where the request
---            was forwarded without a decision
+--            was forwarded without a decision; `<id>:?` (with 0 tokens) releases what an admission
+--            holds whose reply got lost, if it was carried out
 --          tokens really used
 --          1 = they are an estimate, at least in part | 0 = they were reported
 --          1 = an earlier attempt may have been applied | 0 = surely not
--- Reply integers: now in Unix ms, keys healed, then for each settling: 1 counted | 0 was counted before
+-- Reply integers: now in Unix ms, keys healed, then for each settling: 1 counted or released |
+--                 0 was counted before, or nothing is held
 
 local FIELDS, FIRST = 6, 2
 
@@ -42,6 +44,30 @@ local function settle(b, member, admitted_ms, held, tokens, score, is_retry)
     b.marked[#b.marked + 1] = 'settled:' .. member
   end
   b.closed[member] = true
+end
+
+-- The open member of a reservation of which only the id is known.
+local function held_by(b, id)
+  if not b.by_id then
+    b.by_id = {}
+    local members = redis.pcall('ZRANGEBYSCORE', b.inflight.key, '(0', '+inf')
+    if is_foreign(members) then members = {} end
+    for _, member in ipairs(members) do b.by_id[string.match(member, '^[^:]*')] = member end
+  end
+  return b.by_id[id]
+end
+
+local function release_lost(b, id)
+  local member = held_by(b, id)
+  local admitted_ms, held = parse(member or '')
+  if not held or b.closed[member] then return false end
+  if b.since and admitted_ms >= b.since then
+    local month = month_name(admitted_ms)
+    b.held_in[month] = (b.held_in[month] or 0) + held
+  end
+  b.gone[#b.gone + 1] = member
+  b.closed[member] = true
+  return true
 end
 
 -- The tokens go in first: a Redis out of memory refuses that write, and with it the whole script.
@@ -109,22 +135,29 @@ local function note(ring, tokens, estimated)
   ring.added, ring.estimated = ring.added + tokens, ring.estimated + estimated
 end
 
-local reply = { now_ms, 0 }
 local platform = ring_at(1)
-for at = FIRST, #ARGV, FIELDS do
+
+-- Whether it counted.
+local function count(at)
   local org_index = tonumber(ARGV[at + 1])
   local member, tokens = ARGV[at + 2], tonumber(ARGV[at + 3])
   local estimated, is_retry = ARGV[at + 4] == '1' and tokens or 0, ARGV[at + 5] == '1'
   local b = budget_at(org_index)
+  local lost = string.match(member, '^(.*):%?$')
+  if lost then return release_lost(b, lost) end
   local admitted_ms, held = parse(member)
   local score = look_up(b, member, admitted_ms, is_retry)
-  if score ~= nil then
-    settle(b, member, admitted_ms, held, tokens, score, is_retry)
-    note(ring_at(tonumber(ARGV[at])), tokens, estimated)
-    note(ring_at(org_index), tokens, estimated)
-    note(platform, tokens, estimated)
-  end
-  reply[#reply + 1] = score ~= nil and 1 or 0
+  if score == nil then return false end
+  settle(b, member, admitted_ms, held, tokens, score, is_retry)
+  note(ring_at(tonumber(ARGV[at])), tokens, estimated)
+  note(ring_at(org_index), tokens, estimated)
+  note(platform, tokens, estimated)
+  return true
+end
+
+local reply = { now_ms, 0 }
+for at = FIRST, #ARGV, FIELDS do
+  reply[#reply + 1] = count(at) and 1 or 0
 end
 
 for _, b in ipairs(budget_list) do

@@ -64,6 +64,11 @@ class Reservation:
         self.member = f"{reservation_id}:0:0"
         self.settled = False
 
+    @property
+    def lost_member(self) -> str:
+        """What names it where nobody knows whether it was admitted."""
+        return f"{self.id}:?"
+
     def admit(self, admitted_ms: int, held: int) -> None:
         """Adopt the verdict, also one that came after the deadline."""
         self.member = f"{self.id}:{admitted_ms}:{held}"

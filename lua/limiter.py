@@ -148,7 +148,7 @@ class LuaLimiter:
         try:
             reply = await ADMIT.run(self._client, keys, args)
         except LimiterError as error:
-            self._failed(error, is_late=batch.is_late)
+            self._failed(error, batch)
         else:
             if not batch.is_late:
                 self._gate.succeeded()
@@ -195,10 +195,13 @@ class LuaLimiter:
         self._next(batch)
         batch.is_late = True
 
-    def _failed(self, error: LimiterError, *, is_late: bool) -> None:
+    def _failed(self, error: LimiterError, batch: _Batch) -> None:
         if isinstance(error, LimiterUnavailableError):
-            if not is_late:
+            if not batch.is_late:
                 self._gate.failed(str(error))
+            if error.may_have_run:
+                for call in batch.calls:
+                    self.spool.release_lost(call.reservation)
         else:
             self._broken += 1
             log.error("limiter broken", error=str(error))

@@ -124,7 +124,7 @@ local function budget(key, inflight_key)
     held = whole(reply[2]),
     since = reply[3] and whole(reply[3]),
     org = false, opened = false, new_held = 0, reaped = false, ceiling = -1, -- of admit.lua
-    closed = false, gone = false, marked = false, used_in = false, held_in = false, -- of commit.lua
+    closed = false, gone = false, marked = false, used_in = false, held_in = false, by_id = false, -- of commit.lua
   }
   budgets[key] = b
   return b

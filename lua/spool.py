@@ -8,7 +8,7 @@ import structlog
 from redis.asyncio import Redis
 
 from lua.batch import Keys
-from lua.decision import Gate, Reservation
+from lua.decision import Gate, Reservation, Subject
 from lua.errors import LimiterBrokenError, LimiterUnavailableError
 from lua.scripts import COMMIT, Argument
 
@@ -21,15 +21,15 @@ log = structlog.get_logger("ibex.limiter")
 
 
 class Settlement:
-    """One reservation and what it really used. It keeps the member by which it is first sent: a
-    verdict that comes later must not make a repetition look like another settlement.
+    """What a reservation really used. It keeps the member by which it is first sent: a verdict that
+    comes later must not make a repetition look like another settlement.
     """
 
     __slots__ = ("is_estimate", "is_retry", "member", "subject", "tokens")
 
-    def __init__(self, reservation: Reservation, tokens: int, *, is_estimate: bool) -> None:
-        self.subject = reservation.subject
-        self.member = reservation.member
+    def __init__(self, subject: Subject, member: str, tokens: int, *, is_estimate: bool) -> None:
+        self.subject = subject
+        self.member = member
         self.tokens = tokens
         self.is_estimate = is_estimate
         self.is_retry = False
@@ -61,10 +61,19 @@ class Spool:
 
     def add(self, reservation: Reservation, tokens: int, *, is_estimate: bool = False) -> None:
         """Queue it; a full spool gives up this one and counts it as lost."""
+        self._add(
+            Settlement(reservation.subject, reservation.member, tokens, is_estimate=is_estimate)
+        )
+
+    def release_lost(self, reservation: Reservation) -> None:
+        """Queue the release of what it may hold: nobody knows, the admission's answer got lost."""
+        self._add(Settlement(reservation.subject, reservation.lost_member, 0, is_estimate=False))
+
+    def _add(self, settlement: Settlement) -> None:
         if len(self._waiting) >= CAPACITY:
             self.lost += 1
             return
-        self._waiting.append(Settlement(reservation, tokens, is_estimate=is_estimate))
+        self._waiting.append(settlement)
         if len(self._waiting) >= BATCH:
             self.write()
         else:

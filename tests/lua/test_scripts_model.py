@@ -1,6 +1,7 @@
 """The scripts against an exact-log oracle, with an injected clock, on every supported server."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -175,6 +176,28 @@ class LimiterMachine(RuleBasedStateMachine):
             assert self.commit(held, used, is_retry=False) == 0
         for _ in range(copies):
             assert self.commit(held, used, is_retry=True) == 0
+
+    @precondition(lambda self: self.waiting())
+    @rule(data=st.data(), used=tokens, copies=st.integers(0, 2), settled_first=st.booleans())
+    def lose_the_answer(
+        self, data: st.DataObject, used: int, copies: int, *, settled_first: bool
+    ) -> None:
+        """Nobody heard of the admission: settled as one without a decision, its hold released."""
+        held = data.draw(st.sampled_from(self.waiting()))
+        name = held.member.partition(":")[0]
+        blind = Held(f"{name}:0:0", held.org, held.agent, 0, 0, 0, pending=False)
+        lost = replace(held, member=f"{name}:?")
+        is_held = held.pending and not held.lost and held.lease_end > self.now_ms
+        if settled_first:
+            assert self.commit(blind, used, is_retry=False) == 1
+        released = self.commit(lost, 0, is_retry=False)
+        assert released or not is_held
+        for _ in range(copies):
+            assert self.commit(lost, 0, is_retry=True) == 0
+        if not settled_first:
+            assert self.commit(blind, used, is_retry=False) == 1
+        self.oracle.settle(blind, self.now_ms, used)
+        held.pending, held.counted = False, True
 
     @rule(org=st.sampled_from(ORGS), agent=st.sampled_from(AGENTS), used=tokens,
           copies=st.integers(0, 2))  # fmt: skip

@@ -78,6 +78,29 @@ async def test_a_verdict_later_than_the_settling_holds_nothing(
     assert look.open_reservations() == 0
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_an_admission_whose_answer_got_lost_holds_nothing(
+    proxied: Running, proxy: TcpProxy, look: Look, when: str
+) -> None:
+    """Forwarded open; what Redis holds for it is released, whenever the loss becomes known."""
+    others = await proxied.limiter.admit(subject(), 3, 0)
+    proxy.black_hole() if when == "after" else proxy.cut_replies()
+    decision = await proxied.limiter.admit(subject(), 10, 5)
+    assert decision.is_open
+    assert await comes_true(lambda: look.month() == (0, 18))
+    proxied.limiter.settle(decision.reservation, 7)
+    await asyncio.gather(*proxied.limiter._calls)
+    proxy.heal()
+
+    await proxied.drain()
+
+    assert look.month() == (7, 3)
+    proxied.limiter.settle(others.reservation, 2)
+    await proxied.drain()
+    assert (look.month(), look.open_reservations()) == ((9, 0), 0)
+    assert proxied.limiter.spool.lost == 0
+
+
 async def test_a_repetition_is_the_settling_that_was_sent_first(
     proxied: Running, proxy: TcpProxy, look: Look
 ) -> None:
