@@ -1,5 +1,6 @@
 """Opening connections to Postgres. A bad URL is refused in words that do not quote it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl, urlsplit
@@ -29,6 +30,29 @@ async def connect(database_url: str, *, min_size: int, max_size: int) -> asyncpg
             command_timeout=_COMMAND_TIMEOUT_S,
             statement_cache_size=0,
         )
+
+
+@asynccontextmanager
+async def borrowed(pool: asyncpg.Pool, within_s: float) -> AsyncIterator[asyncpg.Connection]:
+    """Take a connection from the pool for a while. Raises DatabaseUnavailable, in time.
+
+    A server that is frozen would also be waited for to roll back, and to confirm that it has
+    canceled: so the connection is cut, and whatever waits for it fails at once.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    with mapped():
+        taken = await pool.acquire(timeout=within_s)
+        timer = loop.call_at(end, taken.terminate)
+        try:
+            yield taken
+        except asyncpg.ConnectionDoesNotExistError as error:
+            if loop.time() >= end:
+                raise TimeoutError(f"no answer in {within_s:g} s") from error
+            raise
+        finally:
+            timer.cancel()
+            await pool.release(taken)
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from db import overrides, pages, ranking, snapshot
-from db.connection import connect
-from db.errors import Conflict, NotFound, mapped
+from db.connection import borrowed, connect
+from db.errors import Conflict, NotFound
 from db.limits import Override, OverrideChange
 from db.rows import (
     Agent,
@@ -27,6 +27,11 @@ from db.rows import (
 )
 
 __all__ = ["Repository", "connect"]
+
+ANSWERS_S = 5.0
+"""How long one use of Postgres takes at most, so that a frozen one is an error and not a wait."""
+LOADS_S = 30.0
+"""The same for reading everything that a gateway must know."""
 
 _CREATE_ORGANIZATION = """
     INSERT INTO ibex_core.organizations (name) VALUES ($1)
@@ -245,14 +250,17 @@ class Repository:
 
         All is of one moment. An organization that does not exist is left out.
         """
-        async with self._transaction(isolation="repeatable_read", readonly=True) as connection:
+        async with self._transaction(
+            LOADS_S, isolation="repeatable_read", readonly=True
+        ) as connection:
             return await snapshot.load(connection, org_ids)
 
     @asynccontextmanager
-    async def _transaction(self, **options: object) -> AsyncIterator[asyncpg.Connection]:
-        with mapped():
-            async with self._pool.acquire() as connection, connection.transaction(**options):
-                yield connection
+    async def _transaction(
+        self, within_s: float = ANSWERS_S, **options: object
+    ) -> AsyncIterator[asyncpg.Connection]:
+        async with borrowed(self._pool, within_s) as connection, connection.transaction(**options):
+            yield connection
 
     @asynccontextmanager
     async def _existing(self, org_id: str) -> AsyncIterator[asyncpg.Connection]:

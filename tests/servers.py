@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
+import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 import redis
 from redis.backoff import NoBackoff
@@ -112,6 +113,19 @@ class PostgresServer(_Server):
         run_apart(lambda: self._execute(f"CREATE DATABASE {name}"))
         yield self.url.rpartition("/")[0] + f"/{name}"
         run_apart(lambda: self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Each of its processes: one that serves a connection goes on without its parent."""
+        parent = psutil.Process(self.pid)
+        processes = [parent, *parent.children()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     async def _execute(self, sql: str) -> None:
         connection = await asyncpg.connect(self.url)

@@ -5,12 +5,10 @@ The contract's time: about two seconds for Redis, and a few for Postgres.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import asyncpg
 import httpx
-import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from html_reader import Page
 from operators import world
@@ -54,20 +52,6 @@ async def cold_postgres(
         pool.terminate()
 
 
-@contextmanager
-def frozen(server: PostgresServer) -> Iterator[None]:
-    """Each of its processes: one that serves a connection goes on without its parent."""
-    parent = psutil.Process(server.pid)
-    processes = [parent, *parent.children()]
-    for process in processes:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.resume()
-
-
 async def test_a_frozen_redis_leaves_the_last_known_numbers(
     cold_redis: tuple[Site, RedisServer],
 ) -> None:
@@ -96,7 +80,7 @@ async def test_a_frozen_postgres_leaves_the_last_known_page(
     await served.shown(ORGANIZATION)
     began = time.monotonic()
 
-    with frozen(server):
+    with server.frozen():
         page = Page(await served.shown(ORGANIZATION))
         unseen = [await served.get(pattern) for pattern in (AGENT, CHANGES)]
         sent = await served.send(AGENT_LIMITS, {"version": "1", "requests_per_minute": "1"})
