@@ -6,13 +6,15 @@
 --                            these three side by side
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
 --       2  lease in ms
---       then for each request nine:
+--       3  the UTC month of which the gateway knows something, as 2026-11
+--       then for each request ten:
 --          index in KEYS of the agent's ring, index of the organization's ring,
 --          limits of agent, organization, platform (requests per 60 s), ceiling (tokens per month):
 --            -1 = none, 0 = nothing passes
 --          tokens that the request will use, tokens to hold on top where there is room,
---          reservation id
--- Reply integers: now in Unix ms, keys healed, then for each request thirteen:
+--          reservation id,
+--          tokens that the organization has used in that month at least: a lower counter is raised
+-- Reply integers: now in Unix ms, keys healed, months raised, then for each request thirteen:
 --          1 admitted | 0 denied
 --          level that denied: 0 none, 1 agent, 2 organization, 3 platform, 4 tokens
 --          requests in the trailing 60 s of agent, organization, platform
@@ -22,7 +24,8 @@
 --          ms until the agent's, the organization's window is empty
 
 local LEASE_MS = tonumber(ARGV[2])
-local FIELDS, FIRST = 9, 3
+local KNOWN_MONTH = ARGV[3]
+local FIELDS, FIRST = 10, 4
 local now_text = string.format(':%.0f:', now_ms)
 local NEVER = math.huge
 local HEAD = 16
@@ -191,6 +194,7 @@ for at = FIRST, #ARGV, FIELDS do
   local org_index = tonumber(ARGV[at + 1])
   local agent, org = ring_at(tonumber(ARGV[at])), ring_at(org_index)
   local b = budget_of(org, org_index)
+  at_least(b, tonumber(ARGV[at + 9]), KNOWN_MONTH)
   levels[1], levels[2], levels[3] = agent, org, platform
   agent.limit, org.limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   platform.limit, b.ceiling = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
@@ -246,4 +250,5 @@ for _, b in ipairs(budget_list) do
 end
 table.insert(reply, 1, now_ms)
 table.insert(reply, 2, healed)
+table.insert(reply, 3, raised)
 return reply

@@ -3,7 +3,8 @@
 --
 -- KEYS  as in admit.lua
 -- ARGV  1  now in Unix ms; -1 = Redis TIME
---       then for each settling six:
+--       2  the UTC month of which the gateway knows something, as 2026-11
+--       then for each settling seven:
 --          index in KEYS of the agent's ring, index of the organization's ring
 --          member of the in-flight set: `<id>:<admitted ms>:<held>`, or `<id>:0:0` where the request
 --            was forwarded without a decision; `<id>:?` (with 0 tokens) releases what an admission
@@ -11,10 +12,13 @@
 --          tokens really used
 --          1 = they are an estimate, at least in part | 0 = they were reported
 --          1 = an earlier attempt may have been applied | 0 = surely not
--- Reply integers: now in Unix ms, keys healed, then for each settling: 1 counted or released |
---                 0 was counted before, or nothing is held
+--          tokens that the organization has used in that month at least: a lower counter is raised
+-- Reply integers: now in Unix ms, keys healed, months raised, then for each settling two:
+--          1 counted or released | 0 was counted before, or nothing is held
+--          tokens that its organization has used in the running month, this batch included
 
-local FIELDS, FIRST = 6, 2
+local KNOWN_MONTH = ARGV[2]
+local FIELDS, FIRST = 7, 3
 
 -- The member's score (false: no member), or nil where this settling was counted before.
 local function look_up(b, member, admitted_ms, is_retry)
@@ -143,6 +147,7 @@ local function count(at)
   local member, tokens = ARGV[at + 2], tonumber(ARGV[at + 3])
   local estimated, is_retry = ARGV[at + 4] == '1' and tokens or 0, ARGV[at + 5] == '1'
   local b = budget_at(org_index)
+  at_least(b, tonumber(ARGV[at + 6]), KNOWN_MONTH)
   local lost = string.match(member, '^(.*):%?$')
   if lost then return release_lost(b, lost) end
   local admitted_ms, held = parse(member)
@@ -155,10 +160,8 @@ local function count(at)
   return true
 end
 
-local reply = { now_ms, 0 }
-for at = FIRST, #ARGV, FIELDS do
-  reply[#reply + 1] = count(at) and 1 or 0
-end
+local counted = {}
+for at = FIRST, #ARGV, FIELDS do counted[#counted + 1] = count(at) and 1 or 0 end
 
 for _, b in ipairs(budget_list) do
   if next(b.closed) then write(b) end
@@ -167,5 +170,9 @@ for _, ring in ipairs(ring_list) do
   if ring.added > 0 then add(ring) end
   if ring.estimated > 0 then flag(ring) end
 end
-reply[2] = healed
+local reply = { now_ms, healed, raised }
+for i, one in ipairs(counted) do
+  local b = budget_at(tonumber(ARGV[FIRST + (i - 1) * FIELDS + 1]))
+  reply[#reply + 1], reply[#reply + 2] = one, b.used + (b.used_in[b.month] or 0)
+end
 return reply

@@ -20,13 +20,14 @@ from redis.asyncio import Redis
 from lua.batch import Keys
 from lua.decision import LEVELS, Decision, Gate, Reservation, Subject
 from lua.errors import LimiterError, LimiterUnavailableError
+from lua.months import KnownMonth
 from lua.scripts import ADMIT, COMMIT, Argument
-from lua.spool import Spool, report_healed
+from lua.spool import Spool, report_healed, report_raised
 
 BATCH = 128
 FAIR_SHARE = 0.75
 STALL_S = 0.01
-_WIDTH = 13
+_HEAD, _WIDTH = 3, 13
 
 log = structlog.get_logger("ibex.limiter")
 
@@ -82,8 +83,9 @@ class LuaLimiter:
         self._waiting: deque[_Call] = deque()
         self._current: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[None]] = set()
+        self.month = KnownMonth()
         self._ids = map((secrets.token_hex(8) + "{:x}").format, count())
-        self.spool = Spool(client, gate, clock_ms)
+        self.spool = Spool(client, gate, self.month, clock_ms)
         self.admitted_open = 0
         self.tokens_estimated = 0
         self._broken = 0
@@ -214,7 +216,8 @@ class LuaLimiter:
 
     def _arguments(self, batch: list[_Call]) -> tuple[list[Argument], list[Argument]]:
         keys = Keys()
-        args: list[Argument] = [self._clock_ms(), self._lease_ms]
+        known = self.month
+        args: list[Argument] = [self._clock_ms(), self._lease_ms, known.name]
         for call in batch:
             subject = call.reservation.subject
             args += (
@@ -223,16 +226,19 @@ class LuaLimiter:
                 call.needed,
                 call.extra,
                 call.reservation.id,
+                known.of(subject.org_id),
             )
         return keys.all, args
 
     def _answer(self, batch: list[_Call], reply: list[int]) -> None:
         now_ms = reply[0]
         self._broken += report_healed(reply)
-        at = 2
+        report_raised(reply)
+        at = _HEAD
         for call in batch:
             decision = _decision(call.reservation, now_ms, reply[at : at + _WIDTH])
             at += _WIDTH
+            self.month.note(now_ms, decision.subject.org_id, decision.tokens_used)
             if not call.answer.done():
                 call.answer.set_result(decision)
             elif decision.admitted and call.reservation.settled:

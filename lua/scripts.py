@@ -48,6 +48,7 @@ ADMIT: Final = Script("admit")
 COMMIT: Final = Script("commit")
 RECORD: Final = Script("record")
 USES: Final = Script("uses")
+RAISE: Final = Script("raise")
 
 
 async def call(client: Redis, *command: Argument) -> Any:

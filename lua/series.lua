@@ -37,7 +37,7 @@ if now_ms < 0 then
   now_ms = tonumber(time[1]) * 1000 + floor(tonumber(time[2]) / 1000)
 end
 local now_s = floor(now_ms / 1000)
-local healed = 0
+local healed, raised = 0, 0
 
 -- The clock of a key never runs backwards: a small step back keeps counting where it was, a
 -- larger one (false) means that the clock was wrong before, and the key starts again.
@@ -137,6 +137,15 @@ local function begin(b)
     redis.call('HSET', b.key, 'since', now_ms)
     redis.call('EXPIRE', b.key, ORG_TTL_S)
   end
+end
+
+-- What was counted once is never less: Redis lost it, or came back with older data.
+local function at_least(b, known, of_month)
+  if of_month ~= b.month or known <= b.used then return end
+  begin(b)
+  redis.call('HSET', b.key, b.month, string.format('%.0f', known))
+  b.used = known
+  raised = raised + 1
 end
 
 -- A field that is no integer is not ours either: it starts again.

@@ -10,12 +10,14 @@ from redis.asyncio import Redis
 from lua.batch import Keys
 from lua.decision import Gate, Reservation, Subject
 from lua.errors import LimiterBrokenError, LimiterUnavailableError
+from lua.months import KnownMonth
 from lua.scripts import COMMIT, Argument
 
 GATHER_S = 0.01
 RETRY_S = 0.25
 BATCH = 128
 CAPACITY = 100_000
+_HEAD = 3
 
 log = structlog.get_logger("ibex.limiter")
 
@@ -42,9 +44,12 @@ class Spool:
     tell. A settlement that the script itself refuses is sent alone, then given up and counted.
     """
 
-    def __init__(self, client: Redis, gate: Gate, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, client: Redis, gate: Gate, month: KnownMonth, clock_ms: Callable[[], int]
+    ) -> None:
         self._client = client
         self._gate = gate
+        self._month = month
         self._clock_ms = clock_ms
         self._waiting: deque[Settlement] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -120,7 +125,7 @@ class Spool:
         self._pause_s = 0.0
         batch = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
         self._under_way = len(batch)
-        keys, args = _arguments(batch, self._clock_ms())
+        keys, args = self._arguments(batch)
         try:
             reply = await COMMIT.run(self._client, keys, args)
         except LimiterUnavailableError as error:
@@ -130,9 +135,29 @@ class Spool:
             self._refused(batch, error)
         else:
             self._one_by_one = max(0, self._one_by_one - 1)
-            self.healed += report_healed(reply)
+            self._counted(batch, reply)
         finally:
             self._under_way = 0
+
+    def _arguments(self, batch: list[Settlement]) -> tuple[list[Argument], list[Argument]]:
+        keys = Keys()
+        args: list[Argument] = [self._clock_ms(), self._month.name]
+        for settlement in batch:
+            args += (
+                *keys.of(settlement.subject),
+                settlement.member,
+                settlement.tokens,
+                int(settlement.is_estimate),
+                int(settlement.is_retry),
+                self._month.of(settlement.subject.org_id),
+            )
+        return keys.all, args
+
+    def _counted(self, batch: list[Settlement], reply: list[int]) -> None:
+        self.healed += report_healed(reply)
+        report_raised(reply)
+        for settlement, used in zip(batch, reply[_HEAD + 1 :: 2], strict=True):
+            self._month.note(reply[0], settlement.subject.org_id, used)
 
     def _put_back(self, batch: list[Settlement], *, may_have_run: bool) -> None:
         self._pause_s = RETRY_S
@@ -163,15 +188,8 @@ def report_healed(reply: list[int]) -> int:
     return healed
 
 
-def _arguments(batch: list[Settlement], now_ms: int) -> tuple[list[Argument], list[Argument]]:
-    keys = Keys()
-    args: list[Argument] = [now_ms]
-    for settlement in batch:
-        args += (
-            *keys.of(settlement.subject),
-            settlement.member,
-            settlement.tokens,
-            int(settlement.is_estimate),
-            int(settlement.is_retry),
-        )
-    return keys.all, args
+def report_raised(reply: list[int]) -> None:
+    """Say that months were lower than is known: Redis has lost data, or is an older copy."""
+    raised = reply[2]
+    if raised:
+        log.error("months that counted less than is known were raised", count=raised)

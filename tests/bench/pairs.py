@@ -37,6 +37,8 @@ NO_BOUND = 10**12
 NEEDED, EXTRA, USED = 100, 512, 250  # tokens
 WARM_UP_S = 1.0
 PATIENCE_S = 10.0
+MONTH = "0000-00"
+"""Of which nothing is known."""
 LEASE_S = 600
 
 
@@ -96,13 +98,15 @@ class Single:
         began = time.perf_counter()
         batch, id_ = Keys(), next(self._ids)
         places = batch.of(subject)
-        args = (-1, LEASE_S * 1000, *places, *subject.limit_args, NEEDED, EXTRA, id_)
+        head = (-1, LEASE_S * 1000, MONTH)
+        args = (*head, *places, *subject.limit_args, NEEDED, EXTRA, id_, 0)
         reply = await self._call(ADMIT.sha, len(batch.all), *batch.all, *args)
         took = time.perf_counter() - began
-        now_ms, _, admitted, *_ = reply
+        now_ms, _, _, admitted, *_ = reply
         assert admitted
         member = f"{id_}:{now_ms}:{NEEDED + EXTRA}"
-        await self._call(COMMIT.sha, len(batch.all), *batch.all, -1, *places, member, USED, 0, 0)
+        args = (-1, MONTH, *places, member, USED, 0, 0, 0)
+        await self._call(COMMIT.sha, len(batch.all), *batch.all, *args)
         return took
 
     async def finish(self) -> None:

@@ -55,24 +55,30 @@ class Verdict:
 
 
 class Scripts:
-    """Both scripts at `now_ms`. `healed` is what the latest reply said of healed keys."""
+    """Both scripts at `now_ms`. `healed`, `raised` and `totals` are what the latest reply said;
+    `known` is what a gateway knows of its month.
+    """
 
     def __init__(self, client: redis.Redis) -> None:
         self.client: Any = client
         self.now_ms = START_MS
         self.healed = 0
+        self.raised = 0
+        self.totals: list[int] = []
+        self.known_month = MONTH
+        self.known: dict[str, int] = {}
         self._ids = 0
 
     def admit(self, *asks: Ask, lease_s: int = 60) -> list[Verdict]:
         """One call for all of them."""
         batch = Keys()
-        args: list[object] = [lease_s * 1000]
+        args: list[object] = [lease_s * 1000, self.known_month]
         ids = []
         for ask in asks:
             self._ids += 1
             ids.append(f"r{self._ids}")
             args += (*batch.of(ask.subject), ask.agent_rpm, ask.org_rpm, ask.global_rpm)
-            args += (ask.ceiling, ask.needed, ask.extra, ids[-1])
+            args += (ask.ceiling, ask.needed, ask.extra, ids[-1], self.known.get(ask.org, 0))
         reply = self._run(ADMIT, batch, args)
         assert len(reply) == len(asks) * WIDTH
         return [
@@ -89,13 +95,14 @@ class Scripts:
     ) -> list[int]:
         """One call for all of them: 1 counted, 0 was counted before."""
         batch = Keys()
-        args: list[object] = []
+        args: list[object] = [self.known_month]
         for verdict, tokens in used:
             args += (*batch.of(verdict.ask.subject), verdict.member, tokens)
-            args += (int(is_estimate), int(is_retry))
+            args += (int(is_estimate), int(is_retry), self.known.get(verdict.ask.org, 0))
         reply = self._run(COMMIT, batch, args)
-        assert len(reply) == len(used)
-        return reply
+        assert len(reply) == 2 * len(used)
+        self.totals = reply[1::2]
+        return reply[::2]
 
     def month(self, org: str = ORG, name: str = MONTH) -> tuple[int, int]:
         """Tokens used and held in that month."""
@@ -118,7 +125,7 @@ class Scripts:
             reply = self.client.evalsha(script.sha, len(batch.all), *batch.all, self.now_ms, *args)
         except redis.exceptions.NoScriptError:
             reply = self.client.eval(script.source, len(batch.all), *batch.all, self.now_ms, *args)
-        now_ms, self.healed, *rest = reply
+        now_ms, self.healed, self.raised, *rest = reply
         assert now_ms == self.now_ms
         return rest
 

@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 from running import Look, Running, running, subject
+from script_calls import ORG
 from servers import RedisServer, StartRedis
 from waiting import comes_true
 
 from gateway.breaker import FAILURES_TO_OPEN
+from lua import keys
 
 DEADLINE_S = 0.1
 HANGS_S = 10 * DEADLINE_S
@@ -182,6 +185,28 @@ async def test_settlings_after_a_flush_count_once(redis_url: str, look: Look) ->
         await it.drain()
 
         assert look.month() == (30, 0)
+        assert (it.limiter.admitted_open, it.limiter.broken) == (0, 0)
+
+
+async def test_what_was_counted_is_raised_before_anything_is_decided(
+    redis_url: str, look: Look
+) -> None:
+    """Data lost, or older: the very next decision, and the very next settling, know the month."""
+    month = f"{datetime.now(UTC):%Y-%m}"
+    asked = subject(ceiling=100)
+    async with running(redis_url) as it:
+        open_one, first = [await it.limiter.admit(asked, 20, 0) for _ in range(2)]
+        it.limiter.settle(first.reservation, 60)
+        await it.drain()
+
+        look.redis.flushall()
+        denied = await it.limiter.admit(asked, 41, 0)
+        look.redis.hset(keys.month_tokens(ORG), month, 7)
+        it.limiter.settle(open_one.reservation, 30)
+        await it.drain()
+
+        assert (denied.level, denied.tokens_used) == ("tokens", 60)
+        assert look.month() == (90, 0)
         assert (it.limiter.admitted_open, it.limiter.broken) == (0, 0)
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -48,7 +49,16 @@ class LimiterMachine(RuleBasedStateMachine):
         self.ids = 0
         self.limits: dict[str, int] = {}
         self.months_lost = False
+        self.is_knowing = False
+        self.known: dict[tuple[str, str], int] = {}
         self.admissions: list[tuple[int, str, str]] = []
+
+    def knowledge(self, org: str) -> int:
+        """What the gateway says of the running month; the oracle's is raised to it."""
+        now = (org, month_of(self.now_ms))
+        known = self.known.get(now, 0) if self.is_knowing else 0
+        self.oracle.used[now] = max(known, self.oracle.used.get(now, 0))
+        return known
 
     def limit(self, name: str) -> int:
         """The limit of a level, set by set_limit; none at first."""
@@ -68,6 +78,11 @@ class LimiterMachine(RuleBasedStateMachine):
     def subject(org: str, agent: str) -> Subject:
         """Keys of that agent; limits travel beside them here."""
         return Subject.of((org, agent), (None, None, None), None)
+
+    @initialize(is_knowing=st.booleans())
+    def start(self, *, is_knowing: bool) -> None:
+        """A gateway that raises what is lower than it knows, or one that knows nothing."""
+        self.is_knowing = is_knowing
 
     @rule(name=st.sampled_from([*ORGS, *(f"{o}/{a}" for o in ORGS for a in AGENTS), "global"]),
           limit=limits)  # fmt: skip
@@ -104,7 +119,7 @@ class LimiterMachine(RuleBasedStateMachine):
     def admit(self, batch: list[tuple[str, str, int, int]], lease_s: int) -> None:
         """Every request of a batch gets the oracle's verdict and numbers."""
         found, asked = Keys(), []
-        args: list[object] = [lease_s * 1000]
+        args: list[object] = [lease_s * 1000, month_of(self.now_ms)]
         for org, agent, needed, extra in batch:
             request = Request(
                 org,
@@ -116,12 +131,12 @@ class LimiterMachine(RuleBasedStateMachine):
             )
             self.ids += 1
             args += (*found.of(self.subject(org, agent)), *request.limits, request.ceiling)
-            args += (needed, extra, f"r{self.ids}")
+            args += (needed, extra, f"r{self.ids}", self.knowledge(org))
             asked.append((request, f"r{self.ids}"))
         reply = self.call(ADMIT, found, args)
         assert reply[:2] == [self.now_ms, 0]
         for index, (request, name) in enumerate(asked):
-            got = reply[2 + index * WIDTH : 2 + (index + 1) * WIDTH]
+            got = reply[3 + index * WIDTH : 3 + (index + 1) * WIDTH]
             self.compare(request, name, lease_s, got)
 
     def compare(self, request: Request, name: str, lease_s: int, got: list[int]) -> None:
@@ -132,6 +147,7 @@ class LimiterMachine(RuleBasedStateMachine):
         assert got[:2] == [int(expected.level == 0), expected.level]
         assert tuple(got[2:5]) == expected.used
         assert (got[5], got[7], got[8]) == (used, expected.held, retry)
+        self.known[request.org, month_of(self.now_ms)] = used
         for (ring, _), frees, empty in zip(
             self.oracle.levels(request)[:2], got[9:11], got[11:13], strict=True
         ):
@@ -156,9 +172,15 @@ class LimiterMachine(RuleBasedStateMachine):
         """Settle once; says whether it counted."""
         found = Keys()
         where = found.of(self.subject(held.org, held.agent))
-        reply = self.call(COMMIT, found, [*where, held.member, used, 0, int(is_retry)])
+        args = (held.member, used, 0, int(is_retry), self.knowledge(held.org))
+        reply = self.call(COMMIT, found, [month_of(self.now_ms), *where, *args])
         assert reply[:2] == [self.now_ms, 0]
-        return reply[2]
+        counted, total = reply[3:]
+        before = self.oracle.used.get((held.org, month_of(self.now_ms)), 0)
+        is_now = month_of(held.admitted_ms or self.now_ms) == month_of(self.now_ms)
+        assert total == before + used * (counted and is_now)
+        self.known[held.org, month_of(self.now_ms)] = total
+        return counted
 
     def waiting(self) -> list[Held]:
         """Reservations whose usage is not in yet, in a fixed order."""
@@ -189,14 +211,13 @@ class LimiterMachine(RuleBasedStateMachine):
         lost = replace(held, member=f"{name}:?")
         is_held = held.pending and not held.lost and held.lease_end > self.now_ms
         if settled_first:
-            assert self.commit(blind, used, is_retry=False) == 1
+            self.settle_blindly(blind, used)
         released = self.commit(lost, 0, is_retry=False)
         assert released or not is_held
         for _ in range(copies):
             assert self.commit(lost, 0, is_retry=True) == 0
         if not settled_first:
-            assert self.commit(blind, used, is_retry=False) == 1
-        self.oracle.settle(blind, self.now_ms, used)
+            self.settle_blindly(blind, used)
         held.pending, held.counted = False, True
 
     @rule(org=st.sampled_from(ORGS), agent=st.sampled_from(AGENTS), used=tokens,
@@ -205,10 +226,14 @@ class LimiterMachine(RuleBasedStateMachine):
         """What was forwarded open counts in the running month, once."""
         self.ids += 1
         held = Held(f"r{self.ids}:0:0", org, agent, 0, 0, 0, pending=False)
-        assert self.commit(held, used, is_retry=False) == 1
-        self.oracle.settle(held, self.now_ms, used)
+        self.settle_blindly(held, used)
         for _ in range(copies):
             assert self.commit(held, used, is_retry=True) == 0
+
+    def settle_blindly(self, held: Held, used: int) -> None:
+        """One without a decision counts in the running month."""
+        assert self.commit(held, used, is_retry=False) == 1
+        self.oracle.settle(held, self.now_ms, used)
 
     @rule()
     def redis_loses_everything(self) -> None:
