@@ -89,11 +89,12 @@ async def healthz(_request: Request) -> HTTPResponse:
 async def readyz(request: Request) -> HTTPResponse:
     """GET /readyz: traffic can be served, and what is degraded meanwhile.
 
-    An open limiter and a stale snapshot do not stop traffic, so they are told, not refused.
+    An open limiter, a stale snapshot and a late ledger do not stop traffic: they are told.
     """
     runtime = runtime_of(request)
     limiter = runtime.limiter
-    is_degraded = runtime.breaker.is_open or runtime.config.is_stale
+    is_behind = runtime.copier.is_behind
+    is_degraded = runtime.breaker.is_open or runtime.config.is_stale or is_behind
     return json(
         {
             "status": "degraded" if is_degraded else "ok",
@@ -110,6 +111,10 @@ async def readyz(request: Request) -> HTTPResponse:
                 "changes_heard": runtime.config.subscribed,
                 "organizations": len(runtime.config.snapshot.organizations),
                 "keys": len(runtime.config.snapshot.callers),
+            },
+            "ledger": {
+                "state": "behind" if is_behind else "current",
+                "lag_s": round(runtime.copier.lag_s, 1),
             },
             "open_requests": len(runtime.proxy.open),
         }

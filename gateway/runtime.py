@@ -6,9 +6,11 @@ import structlog
 
 from dashboard.pace import Pace
 from dashboard.session import Sessions
+from db.ledger import Ledger
 from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
+from gateway.copier import Copier
 from gateway.garbage import look_seldom
 from gateway.proxy import Proxy
 from gateway.settings import Settings
@@ -18,6 +20,7 @@ from graphql_api.management import Management
 from lua import connection as redis
 from lua import keys
 from lua.channel import changes, publish
+from lua.copying import Counters
 from lua.errors import LimiterError
 from lua.limiter import LuaLimiter
 from lua.recorder import Recorder
@@ -31,6 +34,7 @@ SUBSCRIPTION_S = 5.0
 DATABASE_POOL = 4
 FLUSH_S = 3.0
 RECORD_S = 1.0
+COPY_S = 2.0
 
 log = structlog.get_logger("ibex.gateway")
 
@@ -77,6 +81,10 @@ class Runtime:
         self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
         self.proxy = Proxy(settings, self.config, self.limiter, self.recorder, self._upstreams)
         self.recorder.start()
+        self.copier = Copier(
+            Counters(self.redis), Ledger(self._database), self.limiter, self.config
+        )
+        await self.copier.start()
         try:
             await self.limiter.load()
         except LimiterError as error:
@@ -95,6 +103,7 @@ class Runtime:
         await self.config.stop()
         await self.limiter.close(FLUSH_S)
         await self.recorder.close(RECORD_S)
+        await self.copier.close(COPY_S)
         await self.breaker.close()
         await self._upstreams.aclose()
         for client in (self.redis, self._prober, self._subscriber):

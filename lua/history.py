@@ -50,6 +50,11 @@ async def last_hours(client: Redis, rings: Sequence[str]) -> list[tuple[Minute, 
     because gateways gather them; those of an outage come when it is over. Raises
     LimiterUnavailableError or LimiterBrokenError.
     """
+    return await last_minutes(client, rings, MINUTES)
+
+
+async def last_minutes(client: Redis, rings: Sequence[str], count: int) -> list[tuple[Minute, ...]]:
+    """The same, but only the last `count` minutes (1 to 60) of each."""
     with limiter_errors(may_have_run=False):
         async with client.pipeline(transaction=True) as pipeline:
             pipeline.time()
@@ -59,25 +64,28 @@ async def last_hours(client: Redis, rings: Sequence[str]) -> list[tuple[Minute, 
     now_s = milliseconds(time) // 1000
     hours = []
     for fields in found:
-        hours.append(_minutes(fields, now_s))
+        hours.append(_minutes(fields, now_s, count))
         await asyncio.sleep(0)  # each takes a fraction of a millisecond; traffic goes on between
     return hours
 
 
-def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
-    requests = _series(fields.get(b"minutes"), 4)
+def _minutes(fields: Mapping[bytes, bytes], now_s: int, count: int = MINUTES) -> tuple[Minute, ...]:
     base_s, in_running = _running(fields.get(b"seconds"))
-    requests[base_s // 60] += in_running
-    tokens = _series(fields.get(b"tokens"), 8)
-    for name, count in fields.items():
-        if running := _RUNNING_TOKENS.fullmatch(name):
-            tokens[int(running[1])] += whole(count)
-    estimated = _series(fields.get(b"estimated"), 8)
-    denied = {
-        level: _series(fields.get(b"denied:" + level.encode()), 4) for level in LEVELS if level
-    }
-    opened = _series(fields.get(b"open"), 4)
     last = max(now_s, base_s if base_s - now_s <= STEP_BACK_S else 0) // 60
+    first = last - count + 1
+    requests = _series(fields.get(b"minutes"), 4, first)
+    requests[base_s // 60] += in_running
+    tokens = _series(fields.get(b"tokens"), 8, first)
+    for name, added in fields.items():
+        if running := _RUNNING_TOKENS.fullmatch(name):
+            tokens[int(running[1])] += whole(added)
+    estimated = _series(fields.get(b"estimated"), 8, first)
+    denied = {
+        level: _series(fields.get(b"denied:" + level.encode()), 4, first)
+        for level in LEVELS
+        if level
+    }
+    opened = _series(fields.get(b"open"), 4, first)
     return tuple(
         Minute(
             minute,
@@ -87,7 +95,7 @@ def _minutes(fields: Mapping[bytes, bytes], now_s: int) -> tuple[Minute, ...]:
             opened[minute],
             min(estimated[minute], tokens[minute]),  # a damaged series harms no other
         )
-        for minute in range(last - MINUTES + 1, last + 1)
+        for minute in range(first, last + 1)
     )
 
 
@@ -99,10 +107,15 @@ def _running(packed: bytes | None) -> tuple[int, int]:
     return base_s, in_minute
 
 
-def _series(packed: bytes | None, size: int) -> Counter[int]:
-    """A packed series of `size` bytes per minute, by minute. One of another length has none."""
-    form = f">I{MINUTES}{_UNSIGNED[size]}"
-    if not packed or len(packed) != struct.calcsize(form):
+def _series(packed: bytes | None, size: int, first: int) -> Counter[int]:
+    """A packed series of `size` bytes per minute, by minute, from `first` on. One of another length
+    has none.
+    """
+    if not packed or len(packed) != 4 + MINUTES * size:
         return Counter()
-    base, *counts = struct.unpack(form, packed)
-    return Counter({base - MINUTES + 1 + place: count for place, count in enumerate(counts)})
+    base = int.from_bytes(packed[:4], "big")
+    wanted = min(MINUTES, base - first + 1)
+    if wanted <= 0:
+        return Counter()
+    counts = struct.unpack_from(f">{wanted}{_UNSIGNED[size]}", packed, len(packed) - wanted * size)
+    return Counter({base - wanted + 1 + place: count for place, count in enumerate(counts)})

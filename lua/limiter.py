@@ -17,6 +17,7 @@ from itertools import count
 import structlog
 from redis.asyncio import Redis
 
+from lua.active import Active
 from lua.batch import Keys
 from lua.decision import LEVELS, Decision, Gate, Reservation, Subject
 from lua.errors import LimiterError, LimiterUnavailableError
@@ -84,8 +85,9 @@ class LuaLimiter:
         self._current: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self.month = KnownMonth()
+        self.active = Active()
         self._ids = map((secrets.token_hex(8) + "{:x}").format, count())
-        self.spool = Spool(client, gate, self.month, clock_ms)
+        self.spool = Spool(client, gate, self.month, self.active, clock_ms)
         self.admitted_open = 0
         self.tokens_estimated = 0
         self._broken = 0
@@ -109,6 +111,7 @@ class LuaLimiter:
         call = _Call(Reservation(subject, next(self._ids)), needed, extra)
         if self._gate.is_open:
             self.admitted_open += 1
+            self.active.mark(subject)
             return call.open()
         self._waiting.append(call)
         if not self._current:
@@ -212,6 +215,7 @@ class LuaLimiter:
         for call in batch:
             if not call.answer.done():
                 self.admitted_open += 1
+                self.active.mark(call.reservation.subject)
                 call.answer.set_result(call.open())
 
     def _arguments(self, batch: list[_Call]) -> tuple[list[Argument], list[Argument]]:
@@ -239,6 +243,7 @@ class LuaLimiter:
             decision = _decision(call.reservation, now_ms, reply[at : at + _WIDTH])
             at += _WIDTH
             self.month.note(now_ms, decision.subject.org_id, decision.tokens_used)
+            self.active.mark(decision.subject)
             if not call.answer.done():
                 call.answer.set_result(decision)
             elif decision.admitted and call.reservation.settled:

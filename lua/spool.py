@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 from redis.asyncio import Redis
 
+from lua.active import Active
 from lua.batch import Keys
 from lua.decision import Gate, Reservation, Subject
 from lua.errors import LimiterBrokenError, LimiterUnavailableError
@@ -45,11 +46,17 @@ class Spool:
     """
 
     def __init__(
-        self, client: Redis, gate: Gate, month: KnownMonth, clock_ms: Callable[[], int]
+        self,
+        client: Redis,
+        gate: Gate,
+        month: KnownMonth,
+        active: Active,
+        clock_ms: Callable[[], int],
     ) -> None:
         self._client = client
         self._gate = gate
         self._month = month
+        self._active = active
         self._clock_ms = clock_ms
         self._waiting: deque[Settlement] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -158,6 +165,7 @@ class Spool:
         report_raised(reply)
         for settlement, used in zip(batch, reply[_HEAD + 1 :: 2], strict=True):
             self._month.note(reply[0], settlement.subject.org_id, used)
+            self._active.mark(settlement.subject)
 
     def _put_back(self, batch: list[Settlement], *, may_have_run: bool) -> None:
         self._pause_s = RETRY_S
