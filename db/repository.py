@@ -13,6 +13,7 @@ import asyncpg
 from db import overrides, pages, ranking, snapshot
 from db.connection import borrowed, connect
 from db.errors import Conflict, NotFound
+from db.ledger import Ledger
 from db.limits import Override, OverrideChange
 from db.rows import (
     Agent,
@@ -92,6 +93,7 @@ class Repository:
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
+        self.ledger = Ledger(pool)
 
     async def create_organization(self, name: str) -> Organization:
         async with self._transaction() as connection:

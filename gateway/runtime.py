@@ -6,7 +6,6 @@ import structlog
 
 from dashboard.pace import Pace
 from dashboard.session import Sessions
-from db.ledger import Ledger
 from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
@@ -81,9 +80,7 @@ class Runtime:
         self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
         self.proxy = Proxy(settings, self.config, self.limiter, self.recorder, self._upstreams)
         self.recorder.start()
-        self.copier = Copier(
-            Counters(self.redis), Ledger(self._database), self.limiter, self.config
-        )
+        self.copier = Copier(Counters(self.redis), repository.ledger, self.limiter, self.config)
         await self.copier.start()
         try:
             await self.limiter.load()

@@ -42,10 +42,19 @@ class Context:
     async def page(self, answer: Awaitable[model.Page[T]]) -> model.Page[T]:
         """Ask for a list. Raises BadInput where the answer as a whole lists too much."""
         page = await self.turn(answer)
-        self._listed += len(page.items)
-        if self._listed > MAX_LISTED:
-            raise BadInput("first", f"one answer lists at most {MAX_LISTED} items in all")
+        self._count("first", len(page.items))
         return page
+
+    async def listing(self, answer: Awaitable[model.UsageHistory]) -> model.UsageHistory:
+        """The same for spans of time."""
+        told = await self.turn(answer)
+        self._count("from", len(told.spans))
+        return told
+
+    def _count(self, field: str, items: int) -> None:
+        self._listed += items
+        if self._listed > MAX_LISTED:
+            raise BadInput(field, f"one answer lists at most {MAX_LISTED} items in all")
 
     async def _load_rate_limits(
         self, targets: list[tuple[str, str | None]]

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from db.api_keys import Role
+from db.ledger import Span, UsageSpan
 
 T = TypeVar("T")
 
@@ -117,6 +118,13 @@ class UsagePoint(msgspec.Struct, frozen=True):
     denied: DeniedCounts
     open: int = 0
     estimated: int = 0
+
+
+class UsageHistory(msgspec.Struct, frozen=True):
+    """Hours or days (`by`), the oldest first, idle ones too. The last one may be running still."""
+
+    by: Span
+    spans: tuple[UsageSpan, ...]
 
 
 class OrganizationView(msgspec.Struct, frozen=True):

@@ -156,6 +156,10 @@ def _parameters(operation: Operation) -> list[Json]:
             _parameter("query", first, "How many are wanted.", size),
             _parameter("query", after, "The `next` of the page before.", cursor),
         ]
+    parameters += [
+        _parameter("query", each.name, each.description, each.schema)
+        for each in operation.parameters
+    ]
     if operation.is_conditional:
         words = "The `ETag` that the change is made for; anything else since then is a 412."
         parameters.append(_parameter("header", "If-Match", words, {"type": "string"}))

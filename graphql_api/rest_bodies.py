@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from db.api_keys import Role
+from db.ledger import Span, UsageSpan
 from db.limits import MAX_LIMIT, OverrideChange
 from graphql_api.inputs import MAX_NAME_LENGTH
 from graphql_api.model import (
@@ -157,6 +158,19 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     organization_id: str | UnsetType = UNSET
     agent_id: str | UnsetType = UNSET
     points: tuple[UsagePoint, ...]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """Hours or days, the oldest first, idle ones too. Names whose they are.
+
+    `denied` counts all levels, `opened` what was forwarded without a decision, `estimated` those of
+    `tokens` that nobody reported. The last one may be running still.
+    """
+
+    organization_id: str | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+    by: Span
+    spans: tuple[UsageSpan, ...]
 
 
 class RateLimitChange(msgspec.Struct, frozen=True):

@@ -84,7 +84,8 @@ class Call:
 
 def read_parameters(request: Request, operation: Operation) -> dict[str, str]:
     """The query: each parameter at most once, and none that the operation does not know."""
-    known = PAGING if operation.cursor else ()
+    known = [each.name for each in operation.parameters]
+    known += PAGING if operation.cursor else ()
     given = request.get_args(keep_blank_values=True)
     for name, values in given.items():
         if name not in known:

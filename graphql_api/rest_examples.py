@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from db.api_keys import Role
+from db.ledger import UsageSpan
 from graphql_api import rest_bodies as bodies
 from graphql_api.model import (
     AgentView,
@@ -18,6 +19,7 @@ from graphql_api.model import (
 _ORGANIZATION_ID = "8db83585-fd25-4a63-89fa-957ac5e7fb23"
 _AGENT_ID = "0f6c1f0e-6a55-4b1f-9f3e-0d4f3ad4a5b1"
 _KEY_ID = "5b0d7a3c-1c8e-4d0b-8a53-2f6d1e0c9b77"
+_MIDNIGHT = datetime(2026, 11, 30, tzinfo=UTC)
 _MOMENT = datetime(2026, 12, 1, 9, 30, tzinfo=UTC)
 
 _ORGANIZATION = OrganizationView(_ORGANIZATION_ID, "Acme", 7, _MOMENT)
@@ -66,6 +68,13 @@ EXAMPLES: dict[Any, Any] = {
     bodies.Usage: bodies.Usage(
         agent_id=_AGENT_ID,
         points=(UsagePoint(_MOMENT, 12, 34_567, DeniedCounts(agent=3), open=2, estimated=1_024),),
+    ),
+    bodies.History: bodies.History(
+        organization_id=_ORGANIZATION_ID,
+        by="day",
+        spans=(
+            UsageSpan(_MIDNIGHT, 9_876, denied=12, opened=2, tokens=4_321_000, estimated=1_024),
+        ),
     ),
     bodies.Changes: bodies.Changes(
         (

@@ -11,10 +11,17 @@ from sanic import HTTPResponse
 from graphql_api import rest_bodies as bodies
 from graphql_api.model import RateLimits
 from graphql_api.rest_call import Call, answered, effect
-from graphql_api.rest_operation import PLATFORM, WRITERS, Operations
+from graphql_api.rest_operation import PLATFORM, WRITERS, Operations, Parameter
 
 _ORGANIZATION = "/v1/organizations/{organization_id}"
 _AGENT = f"{_ORGANIZATION}/agents/{{agent_id}}"
+
+_TIME = {"type": "string", "format": "date-time"}
+_PERIOD = (
+    Parameter("by", "What is summed up.", {"enum": ["hour", "day"], "default": "day"}),
+    Parameter("from", "The oldest; without it 48 hours or 31 days are told.", _TIME),
+    Parameter("to", "The end; without it, now.", _TIME),
+)
 
 OPERATIONS = Operations()
 
@@ -102,6 +109,28 @@ async def read_platform_usage(call: Call) -> HTTPResponse:
 
 @OPERATIONS.declare(
     "GET",
+    f"{_ORGANIZATION}/usage",
+    "Read an organization's usage by hour or day",
+    answer=bodies.History,
+    parameters=_PERIOD,
+)
+async def read_organization_history(call: Call) -> HTTPResponse:
+    return await _history(call)
+
+
+@OPERATIONS.declare(
+    "GET",
+    "/v1/agents/{agent_id}/usage",
+    "Read an agent's usage by hour or day",
+    answer=bodies.History,
+    parameters=_PERIOD,
+)
+async def read_agent_history(call: Call) -> HTTPResponse:
+    return await _history(call)
+
+
+@OPERATIONS.declare(
+    "GET",
     f"{_ORGANIZATION}/rate-limits/changes",
     "List the changes of limits, newest first",
     answer=bodies.Changes,
@@ -116,6 +145,14 @@ async def list_rate_limit_changes(call: Call) -> HTTPResponse:
 async def _usage(call: Call) -> HTTPResponse:
     points = await call.management.usage(call.viewer, **call.ids)
     return answered(bodies.Usage(points=points, **call.ids))
+
+
+async def _history(call: Call) -> HTTPResponse:
+    asked = call.parameters
+    told = await call.management.usage_history(
+        call.viewer, **call.ids, by=asked.get("by"), since=asked.get("from"), until=asked.get("to")
+    )
+    return answered(bodies.History(by=told.by, spans=told.spans, **call.ids))
 
 
 async def _change_limits(call: Call) -> HTTPResponse:

@@ -24,11 +24,21 @@ Handler = Callable[[Any], Awaitable[HTTPResponse]]
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """One that may be given in the query."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """What a method of a path does, in words for /openapi.json and as a handler.
 
     `answer` is the type of the body that is answered, `body` of the one that is sent. `cursor`:
-    the pattern of the `after` that a list takes beside `first`. `is_versioned`: it answers an
+    the pattern of the `after` that a list takes beside `first`. `parameters`: what else its query
+    may hold. `is_versioned`: it answers an
     ETag. `is_published`: gateways are told, and the answer says whether they were.
     """
 
@@ -41,6 +51,7 @@ class Operation:
     body: Any = None
     roles: tuple[Role, ...] = EVERYONE
     cursor: str = ""
+    parameters: tuple[Parameter, ...] = ()
     is_versioned: bool = False
     is_published: bool = False
     has_location: bool = False

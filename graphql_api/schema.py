@@ -6,6 +6,8 @@
 
 import sys
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated
 
 import strawberry
 from graphql import GraphQLError, OperationDefinitionNode
@@ -30,6 +32,8 @@ from graphql_api.types import (
     RateLimitChange,
     RateLimits,
     RateLimitUsage,
+    UsageBy,
+    UsageSpan,
     Viewer,
     documented,
     rate_limit_usage,
@@ -76,6 +80,32 @@ class Query:
                 context.viewer, organization_id=organization_id, agent_id=agent_id
             )
         )
+
+    @documented(
+        "Of an agent or of an organization, the oldest first, idle spans too; up to 13 months. "
+        "Without `from` 48 hours or 31 days, without `to` until now."
+    )
+    async def usage_history(
+        self,
+        info: Info,
+        agent_id: ID | None = None,
+        organization_id: ID | None = None,
+        by: UsageBy = UsageBy.DAY,
+        since: Annotated[datetime | None, strawberry.argument(name="from")] = None,
+        until: Annotated[datetime | None, strawberry.argument(name="to")] = None,
+    ) -> list[UsageSpan]:
+        context = info.context
+        told = await context.listing(
+            context.management.usage_history(
+                context.viewer,
+                organization_id=organization_id,
+                agent_id=agent_id,
+                by=by.value,
+                since=since,
+                until=until,
+            )
+        )
+        return [UsageSpan.of(span) for span in told.spans]
 
     @documented("The newest first.")
     async def rate_limit_changes(

@@ -7,6 +7,7 @@ follow with their next poll; null, nothing was changed by this request.
 import dataclasses
 from collections.abc import Callable
 from datetime import datetime
+from enum import Enum
 from typing import Any, Self, TypeVar, cast
 
 import strawberry
@@ -155,6 +156,22 @@ def rate_limit_usage(points: tuple[model.UsagePoint, ...]) -> RateLimitUsage:
             RateLimitUsagePoint.of(point, denied=DeniedCounts.of(point.denied)) for point in points
         ]
     )
+
+
+@strawberry.enum
+class UsageBy(Enum):
+    HOUR = "hour"
+    DAY = "day"
+
+
+@strawberry.type(description="An hour or a day in UTC; `start` is its beginning.")
+class UsageSpan(FromModel):
+    start: datetime
+    requests: BigInt
+    denied: BigInt = strawberry.field(description="By any level.")
+    opened: BigInt = strawberry.field(description="Forwarded without a decision.")
+    tokens: BigInt
+    estimated: BigInt = strawberry.field(description="Those of `tokens` that nobody reported.")
 
 
 @strawberry.type(description="One change of one limit. `old` and `new`: null is inherited.")

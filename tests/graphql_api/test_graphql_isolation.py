@@ -28,6 +28,10 @@ READS = {
     "rateLimitUsage of an agent": (
         f"query($agent: ID!) {{ rateLimitUsage(agentId: $agent) {POINTS} }}"
     ),
+    "usageHistory of an organization": (
+        "query($org: ID!) { usageHistory(organizationId: $org) { start } }"
+    ),
+    "usageHistory of an agent": "query($agent: ID!) { usageHistory(agentId: $agent) { start } }",
     "rateLimitChanges": (
         "query($org: ID!) { rateLimitChanges(organizationId: $org) { nodes { id } } }"
     ),

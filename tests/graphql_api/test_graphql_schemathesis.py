@@ -40,4 +40,4 @@ async def test_whatever_the_schema_allows_is_answered_or_refused_by_a_code(
         output, _ = await process.communicate()
 
     assert process.returncode == 0, output.decode()
-    assert b"Tested: 11" in output
+    assert b"Tested: 12" in output

@@ -44,6 +44,8 @@ READS: dict[str, UseCase] = {
     "rate_limits_of": lambda m, v, t: m.rate_limits_of(v, [(t.id, None), (t.id, t.agent_id)]),
     "usage of an organization": lambda m, v, t: m.usage(v, organization_id=t.id),
     "usage of an agent": lambda m, v, t: m.usage(v, agent_id=t.agent_id),
+    "history of an organization": lambda m, v, t: m.usage_history(v, organization_id=t.id),
+    "history of an agent": lambda m, v, t: m.usage_history(v, agent_id=t.agent_id),
     "changes": lambda m, v, t: m.changes(v, t.id),
     "organization": lambda m, v, t: m.organization(v, t.id),
     "agent": lambda m, v, t: m.agent(v, t.agent_id),

@@ -26,6 +26,13 @@ BAD_CALLS: list[tuple[str, BadCall]] = [
             w.platform, organization_id=w.ours.id, agent_id=w.ours.agent_id
         ),
     ),
+    ("organization_id", lambda w: w.management.usage_history(w.platform)),
+    (
+        "organization_id",
+        lambda w: w.management.usage_history(
+            w.platform, organization_id=w.ours.id, agent_id=w.ours.agent_id
+        ),
+    ),
     ("organization_id", lambda w: w.management.organization(w.platform, "x")),
     ("agent_id", lambda w: w.management.agent(w.platform, "x")),
     ("name", lambda w: w.management.create_organization(w.platform, "")),

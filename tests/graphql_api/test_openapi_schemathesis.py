@@ -31,4 +31,4 @@ async def test_schemathesis_finds_no_failure(rest: Rest, tmp_path: Path, role: s
     output, _ = await process.communicate()
 
     assert process.returncode == 0, output.decode()
-    assert b"Tested: 18" in output
+    assert b"Tested: 20" in output

@@ -23,6 +23,7 @@ from db.migrate import migrate
 from db.repository import connect
 from graphql_api.rest_call import MAX_BODY_BYTES
 
+HISTORY = "/v1/organizations/{organization_id}/usage"
 WHOLE = "must be a whole number from 0 to 9007199254740991; null inherits"
 LINE = "must be one line without control characters"
 TABLES = ("organizations", "agents", "api_keys", "rate_limit_overrides", "rate_limit_changes")
@@ -192,6 +193,11 @@ async def test_bad_id_in_the_path_is_named(rest: Rest, path: str, field: str, ba
         *((CHANGES, f"after={bad}", "after") for bad in ("", "x", "0", "-1", "9" * 30, NOWHERE)),
         (KEYS, "frist=10", "frist"),
         (ORGANIZATION_LIMITS, "first=1", "first"),
+        (HISTORY, "by=week", "by"),
+        (HISTORY, "from=2026-13-01", "from"),
+        (HISTORY, "from=", "from"),
+        (HISTORY, "to=tomorrow&by=hour", "to"),
+        (HISTORY, "from=2026-12-01&from=2026-12-02", "from"),
     ],
 )
 async def test_bad_query_is_named(rest: Rest, path: str, query: str, field: str) -> None:
