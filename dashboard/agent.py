@@ -79,6 +79,7 @@ async def _context(
         keys=reading.keys,
         agent_id=agent.id,
         form=_form(visit, reading, form),
+        history_url=f"{agent_url(agent.id)}/history",
     )
 
 

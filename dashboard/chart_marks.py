@@ -42,13 +42,12 @@ def limit_label(limit: int) -> Json:
     }
 
 
-def running_band(points: Sequence[UsagePoint]) -> Json:
-    """Behind the last minute."""
-    last = len(points) - 1
+def running_band(begin: str, end: str) -> Json:
+    """Behind the last minute, hour or day."""
     return {
         "type": "rect",
-        "x0": time(points, last - 0.5),
-        "x1": time(points, last + 0.5),
+        "x0": begin,
+        "x1": end,
         "yref": "paper",
         "y0": 0,
         "y1": 1,
@@ -58,11 +57,11 @@ def running_band(points: Sequence[UsagePoint]) -> Json:
     }
 
 
-def running_label(points: Sequence[UsagePoint]) -> Json:
+def running_label(end: str) -> Json:
     """Above the band."""
     return {
         "text": "running",
-        "x": time(points, len(points) - 0.5),
+        "x": end,
         "xanchor": "right",
         "y": 1,
         "yref": "paper",
@@ -93,10 +92,10 @@ def open_labels(points: Sequence[UsagePoint]) -> list[Json]:
     return labels
 
 
-def nothing(*, is_known: bool) -> Json:
+def nothing(text: str) -> Json:
     """What an empty chart says."""
     return {
-        "text": "Nothing in the last hour" if is_known else "These numbers are not known",
+        "text": text,
         "x": 0.5,
         "xref": "paper",
         "y": 0.5,

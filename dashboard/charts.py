@@ -81,17 +81,17 @@ def _figure(
     bars = [_bar(points, sums, each, look) for look, each in counts.items()]
     shown = layout(title, name, height)
     if points:
-        shown["xaxis"]["range"] = [
-            chart_marks.time(points, -0.5),
-            chart_marks.time(points, len(points) - 0.5),
-        ]
-        shown["shapes"] = [chart_marks.running_band(points)]
-        shown["annotations"] = [chart_marks.running_label(points)]
+        end = chart_marks.time(points, len(points) - 0.5)
+        shown["xaxis"]["range"] = [chart_marks.time(points, -0.5), end]
+        running = chart_marks.time(points, len(points) - 1.5)
+        shown["shapes"] = [chart_marks.running_band(running, end)]
+        shown["annotations"] = [chart_marks.running_label(end)]
     else:
         shown["xaxis"]["visible"] = False
     is_open = any(point.open for point in points)
     if not is_open and not any(sums):
-        shown["annotations"].append(chart_marks.nothing(is_known=bool(points)))
+        text = "Nothing in the last hour" if points else "These numbers are not known"
+        shown["annotations"].append(chart_marks.nothing(text))
     shown["annotations"] += chart_marks.open_labels(points)
     return {"data": [*bars, _open_bands(points, height.top)] if is_open else bars, "layout": shown}
 
@@ -109,11 +109,16 @@ def _bar(
         "uid": uid,
         "name": name,
         "y": known,
-        "marker": {
-            "color": color,
-            "opacity": [SETTLED] * (len(points) - 1) + [RUNNING],
-            "pattern": {"shape": pattern, "fillmode": "overlay", "size": 6, "solidity": 0.25},
-        },
+        "marker": marker(color, pattern, len(points)),
+    }
+
+
+def marker(color: str, pattern: str, bars: int) -> Json:
+    """How bars look, of which the last is paler: it is running."""
+    return {
+        "color": color,
+        "opacity": [SETTLED] * (bars - 1) + [RUNNING],
+        "pattern": {"shape": pattern, "fillmode": "overlay", "size": 6, "solidity": 0.25},
     }
 
 

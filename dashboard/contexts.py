@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.projection import Projection
+from db.ledger import UsageSpan
 from graphql_api.model import (
     DeniedCounts,
     KeyView,
@@ -220,6 +221,7 @@ class Organization:
     pager: Pager
     organization_id: str
     form: Form | None
+    history_url: str
     changes_url: str
 
 
@@ -239,6 +241,7 @@ class Agent:
     keys: tuple[KeyView, ...]
     agent_id: str
     form: Form | None
+    history_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,21 @@ class Changes:
     changes: tuple[Change, ...]
     newest: str | None
     older: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Hours or days of an organization or agent, the oldest first. `choices` are the values that
+    `by` has, each with its words and its URL.
+    """
+
+    frame: Frame
+    name: str
+    by: str
+    choices: tuple[tuple[str, str, str], ...]
+    spans: tuple[UsageSpan, ...]
+    requests: Figure
+    tokens: Figure
 
 
 @dataclass(frozen=True, slots=True)

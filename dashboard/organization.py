@@ -87,6 +87,7 @@ async def _context(
         pager=composing.pager(reading.agents, url, "agents"),
         organization_id=organization.id,
         form=_form(visit, reading, form),
+        history_url=f"{url}/history",
         changes_url=f"{url}/changes",
     )
 

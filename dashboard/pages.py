@@ -7,7 +7,16 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.exceptions import NotFound as NoRoute
 from sanic.response import redirect
 
-from dashboard import agent, changes, limits_change, organization, overview, rendering, static_files
+from dashboard import (
+    agent,
+    changes,
+    history,
+    limits_change,
+    organization,
+    overview,
+    rendering,
+    static_files,
+)
 from dashboard.composing import ROOT
 from dashboard.guard import guarded
 from dashboard.memory import Memory
@@ -33,8 +42,10 @@ _ROUTES: tuple[tuple[str, Page, tuple[str, ...]], ...] = (
     (f"{_ORGANIZATION}/limits", organization.change_limits, _SEND),
     (f"{_ORGANIZATION}/limits", limits_change.back, _READ),
     (f"{_ORGANIZATION}/changes", changes.show, _READ),
+    (f"{_ORGANIZATION}/history", history.show_organization, _READ),
     (_AGENT, agent.show, _READ),
     (f"{_AGENT}/live", agent.show_live, _READ),
+    (f"{_AGENT}/history", history.show_agent, _READ),
     (f"{_AGENT}/limits", agent.change_limits, _SEND),
     (f"{_AGENT}/limits", limits_change.back, _READ),
 )

@@ -15,6 +15,7 @@ PAGES = {
     "organization": contexts.Organization,
     "agent": contexts.Agent,
     "changes": contexts.Changes,
+    "history": contexts.History,
     "error": contexts.Error,
     "sign_in": contexts.SignIn,
 }

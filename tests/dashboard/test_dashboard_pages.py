@@ -7,8 +7,10 @@ import pytest
 from html_reader import Page
 from pages_server import (
     AGENT,
+    AGENT_HISTORY,
     AGENT_LIMITS,
     CHANGES,
+    HISTORY,
     MOVING,
     ORGANIZATION,
     ORGANIZATION_LIMITS,
@@ -25,6 +27,8 @@ HEADINGS = {
     ORGANIZATION: "Ours",
     AGENT: "Ours's agent",
     CHANGES: "Changes of limits: Ours",
+    HISTORY: "History: Ours",
+    AGENT_HISTORY: "History: Ours's agent",
 }
 OPERATORS = {
     Role.PLATFORM: "platform operator",
@@ -44,6 +48,8 @@ NO_PAGES = {
     f"{ORGANIZATION}?page=x": 400,
     f"{ORGANIZATION}?page={'9' * 400}": 400,
     f"{CHANGES}?after=x": 400,
+    f"{HISTORY}?by=week": 400,
+    f"{AGENT_HISTORY}/1": 404,
 }
 
 

@@ -5,12 +5,29 @@ from itertools import product
 
 import httpx
 import pytest
-from pages_server import AGENT, AGENT_LIMITS, CHANGES, ORGANIZATION, ORGANIZATION_LIMITS, Site
+from pages_server import (
+    AGENT,
+    AGENT_HISTORY,
+    AGENT_LIMITS,
+    CHANGES,
+    HISTORY,
+    ORGANIZATION,
+    ORGANIZATION_LIMITS,
+    Site,
+)
 
 from db.api_keys import Role
 from graphql_api.errors import NotFound
 
-READ = (ORGANIZATION, f"{ORGANIZATION}/live", CHANGES, AGENT, f"{AGENT}/live")
+READ = (
+    ORGANIZATION,
+    f"{ORGANIZATION}/live",
+    CHANGES,
+    HISTORY,
+    AGENT,
+    f"{AGENT}/live",
+    AGENT_HISTORY,
+)
 SENT = (ORGANIZATION_LIMITS, AGENT_LIMITS)
 FIELDS = {"version": "1", "requests_per_minute": "5", "tokens_per_month": "5"}
 OURS = (Role.ADMIN, Role.READ_ONLY)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from html_reader import Page
 from operators import Tenant
-from pages_server import AGENT, CHANGES, ORGANIZATION, OVERVIEW, Site
+from pages_server import AGENT, AGENT_HISTORY, CHANGES, HISTORY, ORGANIZATION, OVERVIEW, Site
 
 from db.api_keys import Role
 from db.limits import OverrideChange
@@ -60,10 +60,10 @@ async def test_names_read_as_they_were_given(served: Site) -> None:
 
 async def reads_as_given(served: Site, given: str) -> None:
     site = await named(served, given)
-    for pattern in (ORGANIZATION, AGENT, CHANGES):
+    for pattern in (ORGANIZATION, AGENT, CHANGES, HISTORY, AGENT_HISTORY):
         page = Page(await site.shown(pattern))
         assert given in page.heading
-        if pattern != CHANGES:
+        if pattern in (ORGANIZATION, AGENT):
             assert page.one("title").text == f"{given} - Ibex"
         assert page.one("span", "viewer-name").text == given
         assert {each.attributes.get("src", "").split("/")[-1] for each in page.all("script")} <= {

@@ -20,6 +20,7 @@ def test_no_page_has_a_serious_fault(
         office.organization_url,
         office.agent_url(office.tenant.agent),
         f"{office.organization_url}/changes",
+        f"{office.organization_url}/history",
     ):
         page.goto(url)
         found[url] = grave_faults(page, axe)
