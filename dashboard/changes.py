@@ -6,11 +6,12 @@ from sanic import HTTPResponse
 
 from dashboard import organization, rendering
 from dashboard.composing import agent_url, organization_url
-from dashboard.contexts import Change, Changes, Crumb, Frame
+from dashboard.contexts import Crumb, Frame
 from dashboard.formatting import author
 from dashboard.forms import REQUESTS, TOKENS
 from dashboard.page import Visit
 from dashboard.patience import patiently
+from dashboard.standing_contexts import Change, Changes
 from graphql_api.model import OrganizationView, RateLimitChangeView
 
 _LIMITS = {REQUESTS: "requests per minute", TOKENS: "tokens per month"}

@@ -6,9 +6,10 @@ from sanic import HTTPResponse
 
 from dashboard import history_charts, organization, rendering
 from dashboard.composing import agent_url, organization_url
-from dashboard.contexts import Crumb, Frame, History
+from dashboard.contexts import Crumb, Frame
 from dashboard.page import Visit
 from dashboard.patience import patiently
+from dashboard.standing_contexts import History
 from graphql_api.model import UsageHistory
 
 _NAMES: Mapping[str, str] = {"day": "Days", "hour": "Hours"}

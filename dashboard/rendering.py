@@ -8,10 +8,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sanic import HTTPResponse, Request
 
 from dashboard import charts, formatting, static_files
-from dashboard.contexts import Error, Frame
+from dashboard.contexts import Frame
 from dashboard.encoding import accepted, encoded
 from dashboard.security import secured
 from dashboard.sparkline import sparkline
+from dashboard.standing_contexts import Error
 from db.api_keys import Role
 
 TEMPLATES = Path(__file__).parent / "templates"

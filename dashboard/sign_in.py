@@ -12,11 +12,12 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.response import redirect
 
 from dashboard import form_body, rendering, security, session_cookie
-from dashboard.contexts import Frame, Notice, SignIn
+from dashboard.contexts import Frame, Notice
 from dashboard.failures import SIGN_IN
 from dashboard.guard import Handler, guarded
 from dashboard.pace import Pace, TooManyAttempts
 from dashboard.session import Sessions
+from dashboard.standing_contexts import SignIn
 from graphql_api.errors import DatabaseUnavailable, LimiterError, Unauthenticated
 
 log = structlog.get_logger("ibex.dashboard")

@@ -15,7 +15,7 @@ Period = tuple[Span, datetime, datetime]
 """What the spans are, the beginning of the first one, and the end of the last one."""
 
 
-def period(by: object, since: object, until: object, now: datetime) -> Period:
+def period(now: datetime, by: object = None, since: object = None, until: object = None) -> Period:
     """Accept what was asked: `by` hour or day (None: day), from and to as RFC 3339 or None.
 
     The period is widened to whole spans, and cut to what is kept and has come.

@@ -142,23 +142,21 @@ class Management:
         *,
         organization_id: str | None = None,
         agent_id: str | None = None,
-        by: object = None,
-        since: object = None,
-        until: object = None,
+        **asked: object,
     ) -> UsageHistory:
         """Return hours or days of up to 13 months of an organization or agent, the oldest first.
 
-        It is copied from the live numbers every few seconds. Idle spans are zero.
+        `asked`: by, since and until, as `history.period` takes them. Idle spans are zero.
         """
-        asked = history.period(by, since, until, datetime.now(UTC))
+        period = history.period(datetime.now(UTC), **asked)
         if agent_id is not None:
             inputs.absent("organization_id", organization_id, "is not given together with agent_id")
             org_id = (await self.agent(viewer, agent_id)).organization_id
             agent_id = inputs.uuid("agent_id", agent_id)
         else:
             org_id = (await self.organization(viewer, organization_id or "")).id
-        found = await self._repository.ledger.spans(org_id, agent_id, *asked)
-        return UsageHistory(asked[0], history.filled(found, asked))
+        found = await self._repository.ledger.spans(org_id, agent_id, *period)
+        return UsageHistory(period[0], history.filled(found, period))
 
     async def changes(
         self,

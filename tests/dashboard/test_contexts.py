@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jinja2 import meta, nodes
 
-from dashboard import agent, contexts, organization, overview
+from dashboard import agent, contexts, organization, overview, standing_contexts
 from dashboard.contexts import Meter
 from dashboard.rendering import ENVIRONMENT, TEMPLATES
 
@@ -14,10 +14,10 @@ PAGES = {
     "overview": contexts.Overview,
     "organization": contexts.Organization,
     "agent": contexts.Agent,
-    "changes": contexts.Changes,
-    "history": contexts.History,
-    "error": contexts.Error,
-    "sign_in": contexts.SignIn,
+    "changes": standing_contexts.Changes,
+    "history": standing_contexts.History,
+    "error": standing_contexts.Error,
+    "sign_in": standing_contexts.SignIn,
 }
 FRAGMENTS = {
     "overview": overview.FRAGMENTS,

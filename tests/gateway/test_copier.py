@@ -1,4 +1,4 @@
-"""The ledger under traffic: what was counted is in Postgres soon, and back in Redis if it is lost."""
+"""The ledger under traffic: what was counted is in Postgres soon, and back in Redis when lost."""
 
 import asyncio
 from datetime import UTC, datetime

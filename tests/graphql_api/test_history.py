@@ -21,8 +21,8 @@ def test_what_is_not_said_is_the_usual() -> None:
     """31 days that end with today, 48 hours that end with this one."""
     today, this_hour = NOW.replace(hour=0, minute=0), NOW.replace(minute=0)
 
-    assert period(None, None, None, NOW) == ("day", today - 31 * DAY, today + DAY)
-    assert period("hour", None, None, NOW) == ("hour", this_hour - 48 * HOUR, this_hour + HOUR)
+    assert period(NOW) == ("day", today - 31 * DAY, today + DAY)
+    assert period(NOW, "hour") == ("hour", this_hour - 48 * HOUR, this_hour + HOUR)
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,20 @@ def test_a_period_is_widened_to_whole_spans(
     since: object, until: object, begin: tuple[int, int], end: tuple[int, int]
 ) -> None:
     """In UTC, whatever the offset; what has none is UTC."""
-    _, found_begin, found_end = period("hour", since, until, NOW)
+    _, found_begin, found_end = period(NOW, "hour", since, until)
 
     assert ((found_begin.day, found_begin.hour), (found_end.day, found_end.hour)) == (begin, end)
 
 
 def test_a_period_is_cut_to_what_is_kept_and_has_come() -> None:
     """Not an error: what is not there is not told."""
-    _, begin, end = period("day", "0001-01-01", "9999-12-31T23:59:59Z", NOW)
+    _, begin, end = period(NOW, "day", "0001-01-01", "9999-12-31T23:59:59Z")
 
     assert (begin, end) == (
         (NOW - KEPT).replace(hour=0, minute=0),
         NOW.replace(hour=0, minute=0) + DAY,
     )
-    assert filled([], period("day", "2026-11-30", "2026-11-29", NOW)) == ()
+    assert filled([], period(NOW, "day", "2026-11-30", "2026-11-29")) == ()
 
 
 def test_idle_spans_are_zero() -> None:
@@ -76,7 +76,7 @@ def test_idle_spans_are_zero() -> None:
 def test_what_is_no_time_is_named(field: str, asked: tuple[object, object, object]) -> None:
     """With what would be one."""
     with pytest.raises(BadInput) as refused:
-        period(*asked, NOW)
+        period(NOW, *asked)
 
     assert refused.value.field == field
 
