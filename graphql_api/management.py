@@ -144,15 +144,12 @@ class Management:
         agent_id: str | None = None,
         **asked: object,
     ) -> UsageHistory:
-        """Return hours or days of up to 13 months of an organization or agent, the oldest first.
-
-        `asked`: by, since and until, as `history.period` takes them. Idle spans are zero.
-        """
+        """Return hours or days, the oldest first. `asked`: what `history.period` takes."""
         period = history.period(datetime.now(UTC), **asked)
         if agent_id is not None:
             inputs.absent("organization_id", organization_id, "is not given together with agent_id")
-            org_id = (await self.agent(viewer, agent_id)).organization_id
-            agent_id = inputs.uuid("agent_id", agent_id)
+            agent = await self.agent(viewer, agent_id)
+            org_id, agent_id = agent.organization_id, agent.id
         else:
             org_id = (await self.organization(viewer, organization_id or "")).id
         found = await self._repository.ledger.spans(org_id, agent_id, *period)
