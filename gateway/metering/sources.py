@@ -122,8 +122,26 @@ class JsonSource:
     def is_answer(self) -> bool:
         if self._is_too_large():
             return True
+        if self._finished:
+            return self._is_whole_answer()
         begun = self._kept.lstrip()
-        return begun.startswith(b"{") or not (begun or self._finished)
+        return begun.startswith(b"{") or not begun
+
+    def _is_whole_answer(self) -> bool:
+        """No page of another form, no bytes that are no text, nothing that only tells of an error.
+
+        What begins as an answer is not free because its end is broken.
+        """
+        try:
+            text = self._kept.decode().lstrip()
+            document = json.loads(text)
+        except UnicodeDecodeError:
+            return False
+        except (ValueError, RecursionError):
+            return text.startswith("{")
+        if not isinstance(document, dict):
+            return False
+        return not document.get("error") or bool(answer_text(self._kept))
 
     def _is_too_large(self) -> bool:
         return self._seen > LARGEST_BODY

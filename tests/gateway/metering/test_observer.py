@@ -85,7 +85,6 @@ def test_an_answer_that_is_still_to_come_costs_its_prompt() -> None:
     "body",
     [
         b'{"text":"broken off',
-        b'{"text":"\xff"}',
         b'{"a":' * 10_000,
         b'{"unknown":"shape of an answer"}',
     ],
@@ -116,11 +115,13 @@ def test_an_empty_answer_costs_nothing(content_type: str) -> None:
         (JSON, b"[]"),
         (JSON, b"null"),
         (JSON, b"\xff\xfe\x00"),
+        (JSON, b'{"text":"\xff"}'),
+        (JSON, b'{"error":{"message":"overloaded"}}'),
         ("audio/mpeg", b"\x00" * 5_000),
     ],
 )
 def test_what_is_no_models_answer_costs_nothing(content_type: str, body: bytes) -> None:
-    """A page of HTML, or JSON that is no object, passes as it is and is not charged."""
+    """A page of HTML, no object, no text, or an error only: passes as it is and is not charged."""
     assert cost(chat(content_type), body) == reported(0)
 
 
