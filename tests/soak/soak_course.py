@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from gateway_process import GatewayProcess
@@ -16,7 +16,8 @@ from processes import descendants
 from servers import connect, eventually
 from soak_clients import Crowd, Habits
 from soak_faults import Happened, Patients, torment
-from soak_gauges import GROWN_MIB, Counted, Memory, Ports, counted, descriptors, port_of
+from soak_gauges import GROWN_MIB, Memory, Ports, counted, descriptors, port_of
+from soak_outcome import Books, Loss, Report
 from soak_truth import Truth, passed_limit, truth
 
 WARM_S = 6.0
@@ -28,47 +29,6 @@ LOST_S = 0.5
 """What ends so shortly before or after Redis is emptied, or a worker killed, may be lost."""
 MORE_SOCKETS = {"redis": 12, "postgres": 8}
 """The pools' bounds: so many more than at the start may be open."""
-
-
-@dataclass
-class Books:
-    """An organization's truth next to what was counted."""
-
-    name: str
-    least: int
-    most: int
-    exact: int
-    cut: int
-    counted: Counted
-
-
-@dataclass
-class Loss:
-    """What a fault has cost that may cost something: tokens missing, and how many may be; open
-    reservations that are left, and how many requests were under way.
-    """
-
-    name: str
-    tokens: int
-    allowed: int
-    left: int
-    under_way: int
-
-
-@dataclass
-class Report:
-    """Everything that is told at the end. Times are seconds."""
-
-    seed: int
-    seconds: float
-    faults: Counter[str] = field(default_factory=Counter)
-    statuses: Counter[str] = field(default_factory=Counter)
-    operated: dict[str, int] = field(default_factory=dict)
-    books: list[Books] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
-    memory: list[tuple[float, float]] = field(default_factory=list)
-    sockets: list[str] = field(default_factory=list)
-    violations: list[str] = field(default_factory=list)
 
 
 class Course:
@@ -122,9 +82,8 @@ class Course:
         self._key = self._tenants.run(lambda s: s.issue_platform_key("soak")).value.key
         known = [agent for tenant in self._orgs.values() for agent in tenant.agents]
         for agent in known * 4:  # both workers
-            assert eventually(
-                lambda agent=agent: self._gateway.get("/limits", agent.bearer)[0] == 200
-            )
+            known_by = partial(self._gateway.get, "/limits", agent.bearer)
+            assert eventually(lambda ask=known_by: ask()[0] == 200)  # type: ignore[misc]
 
     @asynccontextmanager
     async def _working(self, crowd: Crowd) -> AsyncIterator[None]:
@@ -162,6 +121,7 @@ class Course:
         found: list[Counter[str]] = []
 
         async def quiet() -> bool:
+            self._patients.upstream.rest()
             found[:] = [descriptors(pid, self._ports) for pid in descendants(self._gateway.pid)]
             return not any(one["clients"] or one["upstream"] for one in found)
 
@@ -209,6 +169,9 @@ class Course:
                 )
             if not sums.redis == sums.months == sums.minutes:
                 report.violations.append(f"{it.name}: Redis and Postgres differ: {sums}")
+            requests = counts.requests[self._orgs[it.name].id]
+            if not requests.hold(sums.requests):
+                report.violations.append(f"{it.name}: {sums.requests} requests, truth {requests}")
             if sums.held or sums.open:
                 report.violations.append(f"{it.name}: reservations are left: {sums}")
         self._failures(crowd, report)

@@ -29,6 +29,7 @@ class Counted:
     months: int
     minutes: int
     estimated: int
+    requests: int
 
 
 def month_in_redis(url: str, org_id: str) -> tuple[int, int, int]:
@@ -48,14 +49,15 @@ async def counted(redis_url: str, database_url: str, org_id: str) -> Counted:
         months = await connection.fetchval(
             "SELECT coalesce(sum(tokens), 0) FROM ibex_core.usage_months WHERE org_id = $1", org_id
         )
-        minutes, estimated = await connection.fetchrow(
-            "SELECT coalesce(sum(tokens), 0), coalesce(sum(estimated), 0)"
-            " FROM ibex_core.usage_minutes WHERE org_id = $1 AND agent_id = $1",
+        minutes, estimated, requests = await connection.fetchrow(
+            "SELECT coalesce(sum(tokens), 0), coalesce(sum(estimated), 0),"
+            " coalesce(sum(requests), 0) FROM ibex_core.usage_minutes"
+            " WHERE org_id = $1 AND agent_id = $1",
             org_id,
         )
     finally:
         await connection.close()
-    return Counted(used, held, is_open, int(months), int(minutes), int(estimated))
+    return Counted(used, held, is_open, int(months), int(minutes), int(estimated), int(requests))
 
 
 @dataclass(frozen=True)

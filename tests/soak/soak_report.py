@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from soak_course import Report
+from soak_outcome import Report
 
 BEGIN, END = "<!-- soak:begin -->", "<!-- soak:end -->"
 INTRODUCTION = """# Reliability

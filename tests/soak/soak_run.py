@@ -19,8 +19,9 @@ from random import Random
 from gateway_process import GatewayProcess
 from gateway_stack import Tenants
 from servers import PostgresServer, RedisServer, run_apart
-from soak_course import Course, Report
+from soak_course import Course
 from soak_faults import Patients
+from soak_outcome import Report
 from soak_report import keep, text
 from soak_upstream import Upstream
 

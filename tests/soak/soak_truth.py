@@ -13,6 +13,7 @@ from soak_upstream import Spent
 FRAME_TOKENS = 50
 """What an estimate adds to the text at most."""
 WINDOW_S = 60
+DENIED = 429
 TOKEN_BYTES = 3
 """An estimate finds fewer tokens than one for so many bytes of plain English."""
 
@@ -43,10 +44,11 @@ class Bounds:
 
 @dataclass
 class Truth:
-    """By organization: all tokens, and of these the ones that were reported."""
+    """By organization: all tokens, of these the ones that were reported, and requests."""
 
     tokens: dict[str, Bounds] = field(default_factory=dict)
     reported: dict[str, Bounds] = field(default_factory=dict)
+    requests: dict[str, Bounds] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
 
@@ -63,7 +65,15 @@ def truth(calls: Iterable[Call], spent: Mapping[str, Spent]) -> Truth:
         found.tokens.setdefault(call.org_id, Bounds()).add(least, most)
         known = found.reported.setdefault(call.org_id, Bounds())
         known.add(least if least == most else 0, reported)
+        found.requests.setdefault(call.org_id, Bounds()).add(*_counts(call))
     return found
+
+
+def _counts(call: Call) -> tuple[int, int]:
+    """At least and at most so many requests: one that was admitted open may be decided late."""
+    if call.status == DENIED:
+        return 0, 0
+    return int(call.status != 0 and not call.is_open), 1
 
 
 def _is_whole(stated: Spent | None) -> bool:
@@ -80,7 +90,7 @@ def _cost(call: Call, stated: Spent | None) -> tuple[int, int, int]:
         return stated.stated, stated.stated, stated.stated
     if call.is_whole and call.status != 200:
         return 0, 0, 0
-    reported = stated.stated if stated.has_begun else 0
+    reported = stated.stated if stated.may_have_stated else 0
     # The gateway may not have seen that its client was about to leave, and relayed it whole.
     return 0, stated.stated + _estimate(call.sent_bytes + stated.sent), reported
 
@@ -102,4 +112,4 @@ def passed_limit(calls: Iterable[Call], agent_id: str, limit: int) -> str:
 
 
 def _was_admitted(call: Call, agent_id: str) -> bool:
-    return call.agent_id == agent_id and call.status not in {0, 429} and not call.is_open
+    return call.agent_id == agent_id and call.status not in {0, DENIED} and not call.is_open

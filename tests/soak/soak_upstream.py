@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 HOST = "127.0.0.1"
-KEPT_S = 2.0
-"""How long a connection without a request is kept: what is open longer elsewhere leaks."""
+LAST_PIECES = 3
+"""From the one with the usage on: the last event and the end of the stream may follow."""
 WORDS = ("the", "agent", "reads", "another", "page", "of", "a", "long", "report", "and", "writes")
 
 
@@ -29,11 +29,15 @@ class Mood(Enum):
 
 @dataclass
 class Spent:
-    """The truth about one request: what was stated, and how much of the answer was sent."""
+    """The truth about one request: what was to be stated, and how much of the answer was sent.
+
+    `may_have_stated`: all but the last few pieces were sent, and the usage is in one of these.
+    """
 
     stated: int
     times: int = 1
     has_begun: bool = False
+    may_have_stated: bool = False
     is_whole: bool = False
     sent: int = 0
 
@@ -48,6 +52,7 @@ class Upstream:
         self._random = random
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
+        self._idle: set[asyncio.StreamWriter] = set()
 
     @property
     def connections(self) -> int:
@@ -72,14 +77,22 @@ class Upstream:
         for writer in self._connections:
             writer.transport.abort()
 
+    def rest(self) -> None:
+        """End the connections on which nothing is asked, as servers do after a while."""
+        for writer in self._idle:
+            writer.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         try:
-            with suppress(OSError, EOFError, TimeoutError):
+            with suppress(OSError, EOFError):
                 while True:
-                    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), KEPT_S)
+                    self._idle.add(writer)
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    self._idle.discard(writer)
                     await self._answer(head, reader, writer)
         finally:
+            self._idle.discard(writer)
             self._connections.discard(writer)
             writer.transport.abort() if self.mood is Mood.RESETTING else writer.close()
 
@@ -99,6 +112,7 @@ class Upstream:
         for number, piece in enumerate(pieces[:cut]):
             writer.write(piece)
             spent.has_begun, spent.sent = True, spent.sent + len(piece)
+            spent.may_have_stated = number >= len(pieces) - LAST_PIECES
             spent.is_whole = number == len(pieces) - 1
             await writer.drain()
             if number % 4 == 0:

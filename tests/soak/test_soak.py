@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from soak_clients import Call
@@ -30,19 +31,20 @@ def test_a_short_soak_adds_up() -> None:
     assert "Violations: 0." in run.stdout
 
 
-def asked(**how: object) -> Call:
+def asked(**how: Any) -> Call:
     """A request that was answered whole."""
     return Call(
-        **{  # type: ignore[arg-type]  # of many types
+        **{
             "id": "x", "org_id": "o", "agent_id": "a", "sent_bytes": 300, "began": 1.0,
             "head_at": 1.0, "ended_at": 2.0, "status": 200, "is_whole": True, **how,
         }
     )  # fmt: skip
 
 
-def whole(stated: int = 100, **how: object) -> dict[str, Spent]:
+def whole(stated: int = 100, **how: Any) -> dict[str, Spent]:
     """What the upstream knows of it."""
-    return {"x": Spent(stated, **{"has_begun": True, "is_whole": True, "sent": 600, **how})}  # type: ignore[arg-type]
+    complete = {"has_begun": True, "may_have_stated": True, "is_whole": True, "sent": 600}
+    return {"x": Spent(stated, **{**complete, **how})}
 
 
 def test_what_came_whole_costs_what_was_stated() -> None:
@@ -61,11 +63,23 @@ def test_what_was_not_answered_is_free(status: int) -> None:
 
 @pytest.mark.parametrize("how", [{"has_left": True}, {"error": "cut"}])
 def test_what_was_cut_has_bounds(how: dict[str, object]) -> None:
-    """Up to what was stated and what the text stands for; and nothing counts as reported twice."""
+    """Up to what was stated and what the text stands for; reported is what may have been stated."""
     found = truth([asked(is_whole=False, **how)], whole(is_whole=False))
     assert found.tokens["o"].least == 0
     assert 100 < found.tokens["o"].most < 600
     assert found.reported["o"].most == 100
+    early = truth([asked(is_whole=False, **how)], whole(is_whole=False, may_have_stated=False))
+    assert early.reported["o"].most == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "bounds"),
+    [({}, (1, 1)), ({"status": 429}, (0, 0)), ({"is_open": True}, (0, 1)), ({"status": 0}, (0, 1))],
+)
+def test_requests_have_bounds_too(how: dict[str, object], bounds: tuple[int, int]) -> None:
+    """One that was decided counts once, one that was denied never; of others nobody knows."""
+    requests = truth([asked(**how)], whole()).requests["o"]
+    assert (requests.least, requests.most) == bounds
 
 
 def test_a_request_that_is_sent_twice_is_told() -> None:
