@@ -140,7 +140,9 @@ FAULTS: tuple[Fault, ...] = (
     upstream_resetting,
 )  # fmt: skip
 UPSTREAM = {"upstream_refused", "upstream_silent", "upstream_resetting"}
-LONGEST_S = 6.0
+SHORTEST_S = 1.2
+"""Long enough for a call to Redis to be given up."""
+LONGEST_S = 3.0
 
 
 @dataclass
@@ -165,6 +167,6 @@ async def torment(patients: Patients, random: Random, until: float, happened: Ha
         fault = order.pop()
         began = monotonic()
         async with fault(patients):
-            await asyncio.sleep(random.uniform(0.3, LONGEST_S / 2))
+            await asyncio.sleep(random.uniform(SHORTEST_S, LONGEST_S))
         happened.faults.append((fault.__name__, began, monotonic()))
-        await asyncio.sleep(random.uniform(0.5, LONGEST_S / 2))
+        await asyncio.sleep(random.uniform(0.5, LONGEST_S))
