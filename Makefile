@@ -3,9 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
+MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test lint bench bench-quick lock clean
+.PHONY: help setup dev test lint bench bench-quick soak lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -37,6 +38,9 @@ bench: $(SETUP) ## Measure, next to other gateways; writes docs/benchmarks.md
 
 bench-quick: $(SETUP) ## Measure in under two minutes
 	$(BIN)/python tests/bench/run.py --quick
+
+soak: $(SETUP) ## Torment it for MINUTES, then compare what was counted; writes docs/reliability.md
+	PYTHONPATH=.:tests $(BIN)/python tests/soak/soak_run.py --minutes $(MINUTES) --keep
 
 lock: $(SETUP) ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv

@@ -49,6 +49,8 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    # Its pool tells every attempt to reconnect, with a traceback: an outage is told once, by us.
+    logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
 
 
 def covering(keys: Iterable[str | None]) -> structlog.typing.Processor:
