@@ -36,7 +36,6 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 LONGEST_HEADERS = 16_384
 KEEP_ALIVE_S = 120
 """Longer than the 90 s of common routers, which reuse a connection until just before."""
-SLOWEST_HEAD_S = 60
 OPERATORS_PATHS = ("/v1/", "/openapi.json")
 DASHBOARD_PATHS = "/dashboard/"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -69,12 +68,12 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
             "KEEP_ALIVE_TIMEOUT": KEEP_ALIVE_S,
             "REQUEST_MAX_HEADER_SIZE": LONGEST_HEADERS,
             "REQUEST_MAX_SIZE": settings.request_max_bytes,
-            "REQUEST_TIMEOUT": SLOWEST_HEAD_S,
+            "REQUEST_TIMEOUT": settings.client_head_timeout_s,
             http1.CLIENT_IDLE: settings.client_idle_timeout_s,
             # Other silences end first, so that the client is told which it was.
             "RESPONSE_TIMEOUT": settings.upstream_connect_timeout_s
             + max(settings.upstream_idle_timeout_s, settings.client_idle_timeout_s)
-            + SLOWEST_HEAD_S,
+            + settings.client_head_timeout_s,
         }
     )
 

@@ -244,11 +244,20 @@ class StrictProtocol(HttpProtocol):
         self.request_handler = getattr(self.app.ctx, HANDLER, self.request_handler)
 
     def data_received(self, data: bytes) -> None:
-        self._time = monotonic()
+        if not self._is_due:
+            self._time = monotonic()
         self.recv_buffer += data
         if len(self.recv_buffer) >= _READ_AHEAD and self.transport:
             self.transport.pause_reading()
         self._data_received.set()
+
+    @property
+    def _is_due(self) -> bool:
+        """A head that has begun, or a body that nobody wants: a byte gains no time for them."""
+        http: StrictHttp | None = self.http
+        if http is None or http.stage in (Stage.HANDLER, Stage.RESPONSE):
+            return False
+        return http.stage is Stage.REQUEST or bool(http.request_body)
 
     async def receive_more(self) -> None:
         """Wait for more. Raises RequestTimeout within a body, Malformed within a head."""

@@ -108,6 +108,9 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     upstream_idle_timeout_s: Annotated[
         float, Meta(gt=0, le=86_400, description="longest silence of an upstream")
     ] = 900.0
+    client_head_timeout_s: Annotated[
+        float, Meta(gt=0, le=600, description="wait for the whole head of a request")
+    ] = 60.0
     client_idle_timeout_s: Annotated[
         float, Meta(gt=0, le=86_400, description="longest silence of a client within a body")
     ] = 600.0

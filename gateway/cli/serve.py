@@ -9,10 +9,9 @@ import typer
 
 from db.errors import DatabaseError
 from db.migrate import pending
-from gateway import logs
+from gateway import clients, logs
 from gateway.app import Part, create_app
 from gateway.cli.workers import Workers, listen
-from gateway.http1 import StrictProtocol
 from gateway.settings import Settings, SettingsError, environment
 from lua.connection import ClusterRefusedError, RedisAddress, connect, refuse_cluster
 from lua.errors import LimiterError
@@ -76,7 +75,8 @@ def serve(
 
 def _run(settings: Settings, only: Part | None, listener: socket.socket) -> None:
     app = create_app(settings, only)
-    app.run(sock=listener, single_process=True, protocol=StrictProtocol)
+    app.config[clients.MOST] = clients.most(clients.raise_descriptor_limit())
+    app.run(sock=listener, single_process=True, protocol=clients.BoundedProtocol)
 
 
 async def _check(settings: Settings) -> None:

@@ -1,7 +1,8 @@
 """Content codings of answers, undone on the side, chunk by chunk, to read the usage inside.
 
 RFC 9110, section 8.4, for the header; RFC 1951, 1952, 7932 and 8878 for what is in the body. No
-chunk may grow beyond `LARGEST_DECODED` bytes: what would is no answer worth reading.
+chunk may grow beyond `LARGEST_DECODED` bytes, and no body beyond that and `MOST_GROWTH` times what
+came of it: what would is no answer worth reading, and would take the loop from everybody.
 """
 
 import zlib
@@ -11,7 +12,8 @@ from typing import Protocol
 import brotli  # type: ignore[import-untyped]  # it ships no types
 import zstandard
 
-LARGEST_DECODED = 16 << 20
+LARGEST_DECODED = 4 << 20
+MOST_GROWTH = 64
 _MOST_CODINGS = 3
 _LARGEST_WINDOW = 8 << 20  # RFC 9659: what a zstd decoder for the web has to offer
 _PIECE = 512  # zstd: at most 128 blocks of 128 KiB come out of as many bytes
@@ -46,10 +48,16 @@ def are_readable(codings: list[str]) -> bool:
 def decoder(codings: list[str]) -> Callable[[bytes], bytes]:
     """Return what undoes readable codings, the last applied first."""
     stages = [_DECODERS[name]() for name in reversed(codings)]
+    allowed = LARGEST_DECODED
 
     def decode(chunk: bytes) -> bytes:
+        nonlocal allowed
+        allowed += MOST_GROWTH * len(chunk)
         for stage in stages:
             chunk = stage.decode(chunk)
+        allowed -= len(chunk)
+        if allowed < 0:
+            raise UndecodableError
         return chunk
 
     return decode

@@ -45,6 +45,7 @@ BAD = {
     "SHUTDOWN_GRACE_S": ["-1", "601", "nan"],
     "CONFIG_POLL_S": ["0", "3601", "inf"],
     "UPSTREAM_CONNECT_TIMEOUT_S": ["0", "601"],
+    "CLIENT_HEAD_TIMEOUT_S": ["0", "601", "nan"],
     "CLIENT_IDLE_TIMEOUT_S": ["0", "86401", "nan"],
     "UPSTREAM_IDLE_TIMEOUT_S": ["0", "86401", "nan"],
     "UPSTREAM_TRANSPORT": ["httpx", "Lean"],

@@ -178,6 +178,27 @@ def test_a_body_that_grows_without_measure_is_not_unpacked(encoding: str, pack: 
     assert cost(chat(JSON, encoding=encoding), bomb) == estimated(PROMPT + -(-len(bomb) // 4))
 
 
+def test_a_body_that_grows_chunk_by_chunk_is_given_up() -> None:
+    """Each chunk stays within its bound, but all of them together are no answer."""
+    read = decoder(["gzip"])
+    chunk = gzip.compress(bytes(LARGEST_DECODED // 2))
+
+    read(chunk)
+    read(chunk)
+    with pytest.raises(UndecodableError):
+        read(chunk)
+
+
+def test_a_long_answer_that_packs_well_is_read() -> None:
+    """What grows less than `MOST_GROWTH` times may be as long as it likes."""
+    read = decoder(["gzip"])
+    lines = b"".join(b"data: %d words of an answer\n\n" % number for number in range(100_000))
+    packed = gzip.compress(lines, 1)
+
+    assert [read(packed) == lines for _ in range(6)] == [True] * 6
+    assert 6 * len(lines) > LARGEST_DECODED
+
+
 def test_a_body_up_to_the_bound_is_unpacked() -> None:
     """The bound is for what one chunk becomes."""
     for encoding, pack in (("gzip", gzip.compress), ("zstd", zstandard.compress)):
