@@ -29,6 +29,8 @@ class LimiterBrokenError(LimiterError):
     """Redis answered that the script or its data is wrong."""
 
 
+# The driver takes these for failures of the connection, but they are answers: nothing ran.
+_REFUSALS = (redis_errors.AuthenticationError, redis_errors.BusyLoadingError)
 # What the driver has no class for. A script's own write that the server refuses arrives wrapped in
 # the script's error (Redis 6.2), so the code is looked for anywhere in the text.
 _OUTAGES = (
@@ -63,4 +65,5 @@ def limiter_errors(*, may_have_run: bool) -> Iterator[None]:
         raise LimiterBrokenError(text) from error
     except (redis_errors.RedisError, OSError) as error:
         text = f"{type(error).__name__}: {error}"
+        may_have_run = may_have_run and not isinstance(error, _REFUSALS)
         raise LimiterUnavailableError(text, may_have_run=may_have_run) from error

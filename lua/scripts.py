@@ -58,10 +58,10 @@ async def call(client: Redis, *command: Argument) -> Any:
     that comes late must not be taken for that of the next command, and a demoted primary must not
     be asked again.
     """
+    packed = pack_command(command)  # type: ignore[arg-type]  # a tuple of any length
     pool = client.connection_pool
     with limiter_errors(may_have_run=False):
         connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-    packed = pack_command(command)  # type: ignore[arg-type]  # a tuple of any length
     keep = False
     # The driver would make a task for each sending, and another timer, to enforce this.
     within_s, connection.socket_timeout = connection.socket_timeout, None

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from lua.active import Active
 from lua.batch import Keys
 from lua.decision import Gate, Reservation, Subject
-from lua.errors import LimiterBrokenError, LimiterUnavailableError
+from lua.errors import LimiterUnavailableError
 from lua.months import KnownMonth
 from lua.scripts import COMMIT, Argument
 
@@ -138,7 +138,7 @@ class Spool:
         except LimiterUnavailableError as error:
             self._gate.failed(str(error))
             self._put_back(batch, may_have_run=error.may_have_run)
-        except LimiterBrokenError as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, nothing is lost unseen
             self._refused(batch, error)
         else:
             self._one_by_one = max(0, self._one_by_one - 1)
@@ -173,7 +173,7 @@ class Spool:
             settlement.is_retry = settlement.is_retry or may_have_run
             self._waiting.appendleft(settlement)
 
-    def _refused(self, batch: list[Settlement], error: LimiterBrokenError) -> None:
+    def _refused(self, batch: list[Settlement], error: Exception) -> None:
         if len(batch) > 1:
             self._one_by_one = len(batch)
             self._put_back(batch, may_have_run=True)

@@ -21,10 +21,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from gateway.children import Child
-from gateway.embedded import Valkey
+from gateway.embedded import ENVIRONMENT, Valkey
 from gateway.embedded_postgres import Postgres
 
 T = TypeVar("T")
+_DATA = ("appendonlydir", "appendonly.aof", "dump.rdb")
 
 
 class _Server:
@@ -88,6 +89,29 @@ class RedisServer(_Server):
         super().start()
         with redis.Redis.from_url(self.url, decode_responses=True) as client:
             self._configuration = client.config_get("*")
+
+    def start_slowly(self, delay_us: int) -> None:
+        """Start it and do not wait: each thing that it has to load takes so long."""
+        assert isinstance(self._server, Valkey)
+        command = [self._server._binary, "valkey.conf", "--key-load-delay", str(delay_us)]
+        self._child.start(command, env=ENVIRONMENT, cwd=self.home)
+
+    def copy_data(self, copy: Path) -> None:
+        """Keep the data as they are, of a server that may be running."""
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir(mode=0o700)
+        for path in self._data():
+            (shutil.copytree if path.is_dir() else shutil.copy2)(path, copy / path.name)
+
+    def replace_data(self, copy: Path | None) -> None:
+        """Put these in place of what it has; None: nothing. It must not be running."""
+        for path in self._data():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if copy:
+            shutil.copytree(copy, self.home, dirs_exist_ok=True)
+
+    def _data(self) -> list[Path]:
+        return [path for name in _DATA if (path := self.home / name).exists()]
 
     def reset(self) -> None:
         """Empty, with no script and with the configuration that it started with."""

@@ -13,6 +13,7 @@ class _Replies(Enum):
     PASS = auto()
     VANISH = auto()
     BREAK = auto()
+    HALVE = auto()
 
 
 class TcpProxy:
@@ -28,16 +29,25 @@ class TcpProxy:
         self._delay_s = 0.0
         self._replies = _Replies.PASS
         self._is_cut = False
+        self._silent: set[int] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accepted, HOST, 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self.listen()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.refuse()
+
+    async def listen(self) -> None:
+        """Take connections, after refuse() on the same port."""
+        self._server = await asyncio.start_server(self._accepted, HOST, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def refuse(self) -> None:
+        """End every connection, and let the kernel refuse new ones."""
         assert self._server is not None
         self._server.close()
         self._end_connections()
@@ -62,6 +72,18 @@ class TcpProxy:
         """Break a connection in place of its next reply: the server did what it was asked."""
         self._replies = _Replies.BREAK
 
+    def cut_inside_replies(self) -> None:
+        """Deliver one half of the next reply of a connection, then break it, and each new one."""
+        self._replies = _Replies.HALVE
+
+    def lead_to(self, target_port: int) -> None:
+        """New connections reach another server; those that stand go on with the old one."""
+        self._target_port = target_port
+
+    def silence(self, port: int) -> None:
+        """Replies vanish on one connection: that which reaches the server from this port."""
+        self._silent.add(port)
+
     def black_hole(self) -> None:
         """Replies vanish, and the connections stay open."""
         self._replies = _Replies.VANISH
@@ -71,6 +93,7 @@ class TcpProxy:
         self._delay_s = 0.0
         self._replies = _Replies.PASS
         self._is_cut = False
+        self._silent.clear()
 
     def _end_connections(self) -> None:
         for connection in self._connections:
@@ -103,7 +126,7 @@ class TcpProxy:
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         parts = [
             asyncio.create_task(self._requests(*there)),
-            asyncio.create_task(self._collect(back[0], due)),
+            asyncio.create_task(self._collect(back, there[1].get_extra_info("sockname")[1], due)),
             asyncio.create_task(self._deliver(due, back[1])),
         ]
         try:
@@ -120,14 +143,22 @@ class TcpProxy:
             await writer.drain()
 
     async def _collect(
-        self, reader: asyncio.StreamReader, due: asyncio.Queue[tuple[float, bytes]]
+        self,
+        back: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        port: int,
+        due: asyncio.Queue[tuple[float, bytes]],
     ) -> None:
+        reader, writer = back
         loop = asyncio.get_running_loop()
         is_lost = False
         while data := await reader.read(CHUNK):
             if self._replies is _Replies.BREAK:
                 return
-            is_lost = is_lost or self._replies is _Replies.VANISH
+            if self._replies is _Replies.HALVE:
+                writer.write(data[: len(data) // 2])
+                await writer.drain()
+                return
+            is_lost = is_lost or self._replies is _Replies.VANISH or port in self._silent
             if not is_lost:
                 due.put_nowait((loop.time() + self._delay_s, data))
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from running import Look, Running, running, subject, through
 from script_calls import ORG
@@ -255,6 +256,24 @@ async def test_a_settling_that_the_script_refuses_is_given_up_alone(
         assert it.limiter.spool.lost == 1
         assert [look.month(org) for org in everybody if org != ORG] == [(4, 0)] * 3
         assert not it.breaker.is_open
+
+
+async def test_a_settling_that_cannot_even_be_sent_is_given_up_alone(
+    redis_url: str, look: Look
+) -> None:
+    """Whatever is wrong with one, it is told to be lost, and the batch's others count."""
+    async with running(redis_url) as it:
+        decisions = [await it.limiter.admit(subject(f"org-{i}"), 5, 0) for i in range(3)]
+        wrong = decisions[1].reservation
+        wrong.subject = msgspec.structs.replace(wrong.subject, agent_key=None)
+        for decision in decisions:
+            it.limiter.settle(decision.reservation, 4)
+
+        await it.drain()
+
+        assert it.limiter.spool.lost == 1
+        assert [look.month(f"org-{i}") for i in range(3)] == [(4, 0), (0, 5), (4, 0)]
+        assert (it.breaker.is_open, it.connections_in_use) == (False, 0)
 
 
 async def test_closing_settles_what_waits(redis_url: str, look: Look) -> None:
