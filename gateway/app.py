@@ -3,6 +3,7 @@
 import asyncio
 import math
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
 
@@ -56,8 +57,10 @@ _KINDS: tuple[tuple[type[SanicException], Kind, str], ...] = (
 )
 
 
-def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
-    """Everything on one port, or only the agents' part, or only the operators'."""
+def create_app(
+    settings: Settings, only: Part | None = None, workers: Path | None = None
+) -> IbexApp:
+    """Everything on one port, or one part. In the folder `workers` they tell their numbers."""
     app = Sanic("ibex", request_class=http1.AnyTarget, configure_logging=False)
     app.config.update(
         {
@@ -79,7 +82,7 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
 
     @app.before_server_start
     async def start(app: IbexApp) -> None:
-        app.ctx.runtime = Runtime(settings)
+        app.ctx.runtime = Runtime(settings, workers)
         await app.ctx.runtime.open()
 
     @app.before_server_stop
@@ -92,8 +95,7 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
     async def stop(app: IbexApp) -> None:
         await app.ctx.runtime.close()
 
-    app.add_route(endpoints.healthz, "/healthz")
-    app.add_route(endpoints.readyz, "/readyz")
+    _register_state(app)
     if only != "gateway":
         view.register(app, _management, _authenticator)
         rest.register(app, _management, _authenticator)
@@ -103,6 +105,13 @@ def create_app(settings: Settings, only: Part | None = None) -> IbexApp:
         _register_traffic(app, settings)
     app.error_handler.add(Exception, _ErrorAnswers(settings, has_dashboard=only != "gateway"))
     return app
+
+
+def _register_state(app: IbexApp) -> None:
+    """What is asked by those that run it."""
+    app.add_route(endpoints.healthz, "/healthz")
+    app.add_route(endpoints.readyz, "/readyz")
+    app.add_route(endpoints.metrics, "/metrics")
 
 
 def _register_traffic(app: IbexApp, settings: Settings) -> None:

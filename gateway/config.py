@@ -6,6 +6,7 @@ newer one; a load that fails keeps the last good snapshot and is tried again.
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -88,6 +89,8 @@ class Config:
         self.snapshot = Snapshot()
         self.failed_loads = 0
         self.subscribed = False
+        self._compared = time.monotonic()
+        self._summed = (self.snapshot, 0)
         self._repository = repository
         self._defaults = defaults
         self._changes = changes
@@ -102,8 +105,22 @@ class Config:
         """The last load failed: the snapshot may be older than Postgres."""
         return self.failed_loads > 0
 
+    @property
+    def age_s(self) -> float:
+        """Seconds since everything was last known to be what Postgres says."""
+        return time.monotonic() - self._compared
+
+    @property
+    def version(self) -> int:
+        """The sum of all organizations' versions, which rises with every change."""
+        if self._summed[0] is not self.snapshot:
+            known = self.snapshot.organizations.values()
+            self._summed = (self.snapshot, sum(organization.version for organization in known))
+        return self._summed[1]
+
     async def start(self) -> None:
         """Load everything, then watch. Raises DatabaseError."""
+        self._compared = time.monotonic()
         loaded = await self._repository.load(None)
         self.snapshot = Snapshot().with_(loaded, self._defaults)
         self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._subscribe())]
@@ -169,6 +186,7 @@ class Config:
         self._wake.set()
 
     async def _refresh(self, named: set[str], *, compare_all: bool) -> None:
+        began = time.monotonic()
         if compare_all:
             versions = await self._repository.versions()
             known = self.snapshot.organizations
@@ -182,6 +200,8 @@ class Config:
         if named:
             loaded = await self._repository.load(named)
             self.snapshot = self.snapshot.with_(loaded, self._defaults)
+        if compare_all:
+            self._compared = began
 
 
 def _is_id(text: str) -> bool:

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 from sanic import HTTPResponse, Request
-from sanic.response import json
+from sanic.response import json, text
 
 from gateway.caller import find_caller
+from gateway.metrics import CONTENT_TYPE
 from gateway.rate_headers import month_end
 from gateway.runtime import Runtime
 from lua.decision import Subject
@@ -84,6 +85,11 @@ def _moment(ms: int) -> str:
 async def healthz(_request: Request) -> HTTPResponse:
     """GET /healthz: this process answers."""
     return json({"status": "ok"})
+
+
+async def metrics(request: Request) -> HTTPResponse:
+    """GET /metrics: all workers' numbers, for Prometheus. It has no names but upstreams'."""
+    return text(runtime_of(request).metrics.text(), content_type=CONTENT_TYPE)
 
 
 async def readyz(request: Request) -> HTTPResponse:

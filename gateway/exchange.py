@@ -6,11 +6,11 @@ import httpx
 import structlog
 from sanic import Request
 
+from gateway.journal import Record
 from gateway.metering import Observer, Prepared, Usage, observe
 from gateway.redact import Redactor
 from gateway.relay import Delivery, Fields, Relayed, own_lines
 from gateway.responses import Refusal
-from gateway.settings import Upstream
 from gateway.upstream import failures
 from lua.decision import Decision, Limiter
 
@@ -20,15 +20,16 @@ log = structlog.get_logger("ibex.gateway")
 class Exchange:
     """Settles once, whatever happens: an answer, a failure, the client's leaving, a shutdown."""
 
-    __slots__ = ("_decision", "_limiter", "_observer", "_prepared", "_upstream")
+    __slots__ = ("_decision", "_limiter", "_observer", "_prepared", "_upstream", "record")
 
     def __init__(
-        self, limiter: Limiter, decision: Decision, prepared: Prepared | None, upstream: Upstream
+        self, limiter: Limiter, decision: Decision, prepared: Prepared | None, record: Record
     ) -> None:
         self._limiter = limiter
         self._decision = decision
         self._prepared = prepared
-        self._upstream = upstream
+        self._upstream = record.route.upstream
+        self.record = record
         self._observer: Observer | None = None
 
     def __enter__(self) -> Self:
@@ -49,6 +50,8 @@ class Exchange:
         else:
             prompt = self._prepared.prompt_tokens if self._prepared and client_left else 0
             usage = Usage(prompt, estimated=True)
+        self.record.client_left = client_left
+        self.record.usage = usage
         self._limiter.settle(self._decision.reservation, usage.tokens, is_estimate=usage.estimated)
 
     async def relay(self, request: Request, answer: httpx.Response) -> None:
@@ -57,6 +60,8 @@ class Exchange:
         An upstream that breaks off is a Refusal (502, 504) as long as nothing was sent; after that
         the client's connection ends where the answer ended.
         """
+        record = self.record
+        record.status = answer.status_code
         fields = Fields.of(answer)
         observer = self._observe(request, answer.status_code, fields)
         redactor = Redactor(self._upstream.key)
@@ -64,10 +69,11 @@ class Exchange:
             with failures(self._upstream.name):
                 answer = await redactor.looked_into(answer)
             fields = Fields.of(answer)
+        record.request_id = fields.request_id(self._upstream.dialect)
         head = Relayed(
             answer.status_code,
             redactor.headers(fields.raw),
-            own_lines(fields, self._decision, self._upstream.dialect),
+            own_lines(fields, self._decision, self._upstream.dialect, record.request_id),
             None if observer.edits else fields.length,
         )
         delivery = Delivery(request, head, redactor, has_events=fields.has_events)
@@ -76,11 +82,13 @@ class Exchange:
                 if delivery.is_live:  # the first event may be long in coming
                     await delivery.begin()
                 async for chunk in answer.stream:  # type: ignore[union-attr]  # async by contract
+                    record.bytes += len(chunk)
                     await delivery.send(observer.feed(chunk))
         except Refusal as refusal:
             if not delivery.begun:
                 self._observer = None
                 raise
+            record.failed = True
             log.warning("upstream broke off", upstream=self._upstream.name, reason=str(refusal))
             await delivery.break_off(refusal, self._dialect)
             return

@@ -53,10 +53,15 @@ def configure(settings: Settings) -> None:
     logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
 
 
+def secrets_pattern(keys: Iterable[str | None]) -> re.Pattern[str]:
+    """Finds these keys, and every Ibex key."""
+    secrets = [re.escape(key) for key in keys if key and len(key) >= SHORTEST_SECRET]
+    return re.compile("|".join([*secrets, _IBEX_KEY]))
+
+
 def covering(keys: Iterable[str | None]) -> structlog.typing.Processor:
     """What covers these keys, and every Ibex key, in a line that is ready to be written."""
-    secrets = [re.escape(key) for key in keys if key and len(key) >= SHORTEST_SECRET]
-    pattern = re.compile("|".join([*secrets, _IBEX_KEY]))
+    pattern = secrets_pattern(keys)
 
     def covered(_logger: object, _method: str, line: structlog.typing.EventDict) -> str:
         return pattern.sub("***", str(line))

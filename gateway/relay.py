@@ -54,6 +54,14 @@ class Fields(NamedTuple):
             told.get(b"content-encoding", b"").decode("latin-1"),
         )
 
+    def request_id(self, dialect: Dialect) -> str:
+        """The upstream's own id of this request, or one of ours where it has sent none."""
+        wanted = REQUEST_ID_HEADERS[dialect].encode()
+        if wanted not in self.names:
+            return new_request_id()
+        values = (value for name, value in self.raw if name.lower() == wanted)
+        return next(values).decode("latin-1")
+
     @property
     def has_events(self) -> bool:
         """Whether the body is server-sent events, in no encoding."""
@@ -137,7 +145,7 @@ class Delivery:
             await self._http.pass_on(out, end=end)
 
 
-def own_lines(fields: Fields, decision: Decision, dialect: Dialect) -> bytes:
+def own_lines(fields: Fields, decision: Decision, dialect: Dialect, request_id: str) -> bytes:
     """The fields that we add, each with its line end; one that the upstream has sent stays its.
 
     Providers state their own limits in their own fields: ours are added only where they do not.
@@ -148,7 +156,7 @@ def own_lines(fields: Fields, decision: Decision, dialect: Dialect) -> bytes:
         ours.append(("X-Accel-Buffering", "no"))  # nginx in front would hold events back
     if decision.is_open:
         ours.append(("Ibex-Limiter", "open"))
-    request_id = REQUEST_ID_HEADERS[dialect]
-    if request_id.encode() not in fields.names:
-        ours.append((request_id, new_request_id()))
+    name = REQUEST_ID_HEADERS[dialect]
+    if name.encode() not in fields.names:
+        ours.append((name, request_id))
     return "".join([f"{name}: {value}\r\n" for name, value in ours]).encode("ascii")

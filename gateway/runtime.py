@@ -1,6 +1,7 @@
 """What one worker is made of: opened before it serves, closed in the order that loses nothing."""
 
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -11,6 +12,9 @@ from gateway.breaker import Breaker
 from gateway.config import Config
 from gateway.copier import Copier
 from gateway.garbage import look_seldom
+from gateway.journal import Journal
+from gateway.metrics import Metrics
+from gateway.numbers import Numbers
 from gateway.proxy import Proxy
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient, new_transport
@@ -41,8 +45,11 @@ log = structlog.get_logger("ibex.gateway")
 class Runtime:
     """Pools, limiter, snapshot and proxy of one worker process."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Wire everything; nothing is connected yet. To be called while the event loop runs."""
+    def __init__(self, settings: Settings, workers: Path | None = None) -> None:
+        """Wire everything; nothing is connected yet. To be called while the event loop runs.
+
+        `workers` is the folder in which several workers tell each other their numbers.
+        """
         address = redis.RedisAddress(
             settings.redis_url, settings.redis_ca_file, tls_verify=settings.redis_tls_verify
         )
@@ -57,6 +64,8 @@ class Runtime:
             self.redis, self.breaker, deadline_s=deadline_s, lease_s=settings.reservation_lease_s
         )
         self.recorder = Recorder(self.redis, self.breaker)
+        self._numbers = Numbers()
+        self.metrics = Metrics(self._numbers, partial(readings, self), workers)
 
     async def open(self) -> None:
         """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
@@ -78,7 +87,10 @@ class Runtime:
         store = SessionStore(self.redis, self.breaker)
         self.sessions = Sessions(store, self.authenticator)
         self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
-        self.proxy = Proxy(settings, self.config, self.limiter, self.recorder, self._upstreams)
+        journal = Journal(settings, self._numbers)
+        self.proxy = Proxy(
+            settings, self.config, self.limiter, self.recorder, self._upstreams, journal
+        )
         self.recorder.start()
         self.copier = Copier(Counters(self.redis), repository.ledger, self.limiter, self.config)
         await self.copier.start()
@@ -86,6 +98,7 @@ class Runtime:
             await self.limiter.load()
         except LimiterError as error:
             self.breaker.open(str(error))
+        self.metrics.start()
         look_seldom()
         log.info(
             "gateway ready",
@@ -102,7 +115,30 @@ class Runtime:
         await self.recorder.close(RECORD_S)
         await self.copier.close(COPY_S)
         await self.breaker.close()
+        await self.metrics.close()
         await self._upstreams.aclose()
         for client in (self.redis, self._prober, self._subscriber):
             await client.aclose()
         await self._database.close()
+
+
+def readings(runtime: Runtime) -> tuple[dict[str, float], dict[str, float]]:
+    """What its parts know of themselves: what only grows, and what is so at the moment."""
+    limiter, config = runtime.limiter, runtime.config
+    return (
+        {
+            "ibex_admitted_open_total": limiter.admitted_open,
+            "ibex_limiter_broken_total": limiter.broken,
+            "ibex_settlements_lost_total": limiter.spool.lost,
+        },
+        {
+            "ibex_limiter_open": int(runtime.breaker.is_open),
+            "ibex_open_requests": len(runtime.proxy.open),
+            "ibex_spool_size": len(limiter.spool),
+            "ibex_snapshot_age_seconds": config.age_s,
+            "ibex_snapshot_version": config.version,
+            "ibex_snapshot_stale": int(config.is_stale),
+            "ibex_changes_heard": int(config.subscribed),
+            "ibex_ledger_lag_seconds": runtime.copier.lag_s,
+        },
+    )

@@ -2,7 +2,7 @@
 
 import typer
 
-from gateway.cli import dev, provision, serve
+from gateway.cli import dev, doctor, provision, serve
 
 app = typer.Typer(
     help="A gateway between AI agents and LLM providers, with budgets that hold.",
@@ -13,6 +13,7 @@ app = typer.Typer(
 dev.register(app)
 serve.register(app)
 provision.register(app)
+doctor.register(app)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import Annotated
 
 import structlog
@@ -44,6 +45,7 @@ def serve(
         int | None, typer.Option(min=1, help="Processes; otherwise WEB_CONCURRENCY, or 1.")
     ] = None,
     inherited_socket: Annotated[int | None, typer.Option(hidden=True)] = None,
+    numbers: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve until SIGTERM: then open streams may end, everything is settled, and it exits."""
     try:
@@ -57,7 +59,7 @@ def serve(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if inherited_socket is not None:
-        _run(settings, only, socket.socket(fileno=inherited_socket))
+        _run(settings, only, socket.socket(fileno=inherited_socket), numbers)
         return
     count = workers or settings.web_concurrency
     try:
@@ -73,8 +75,10 @@ def serve(
             raise typer.Exit(Workers(listener, count, environment(), options).run())
 
 
-def _run(settings: Settings, only: Part | None, listener: socket.socket) -> None:
-    app = create_app(settings, only)
+def _run(
+    settings: Settings, only: Part | None, listener: socket.socket, numbers: Path | None = None
+) -> None:
+    app = create_app(settings, only, numbers)
     app.config[clients.MOST] = clients.most(clients.raise_descriptor_limit())
     app.run(sock=listener, single_process=True, protocol=clients.BoundedProtocol)
 

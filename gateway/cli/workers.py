@@ -9,12 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import structlog
 
 from gateway.children import tethered
+from gateway.metrics import mark_ended
 
 POLL_S = 0.1
 EARLY_S = 5.0
@@ -52,18 +55,23 @@ class Workers:
         """Serve until told to stop; 1 where a worker could not be kept alive."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._stop)
+        with tempfile.TemporaryDirectory(prefix="ibex-workers-") as folder:
+            self._numbers = Path(folder)
+            self._watch()
+        return self._exit_code
+
+    def _watch(self) -> None:
         while self._started or not self._stopping:
             while len(self._started) < self._count and not self._stopping:
                 self._start()
             time.sleep(POLL_S)
             for worker in [worker for worker in self._started if worker.poll() is not None]:
                 self._ended(worker)
-        return self._exit_code
 
     def _start(self) -> None:
         number = str(self._listener.fileno())
         serve = [sys.executable, "-m", "gateway", "serve", *self._options]
-        command = [*serve, "--inherited-socket", number]
+        command = [*serve, "--inherited-socket", number, "--numbers", str(self._numbers)]
         worker = subprocess.Popen(  # noqa: S603 - our own command, no shell
             tethered(command, signal.SIGTERM),
             env=self._env,
@@ -75,6 +83,7 @@ class Workers:
             worker.terminate()
 
     def _ended(self, worker: subprocess.Popen[bytes]) -> None:
+        mark_ended(self._numbers, worker.pid)
         lived_s = time.monotonic() - self._started.pop(worker)
         if self._stopping:
             self._exit_code = self._exit_code or worker.returncode

@@ -34,6 +34,7 @@ BAD = {
     "REDIS_TLS_VERIFY": ["no-thanks", "2"],
     "LOG_LEVEL": ["verbose", "INFO", "30"],
     "LOG_FORMAT": ["xml"],
+    "ACCESS_LOG": ["perhaps"],
     "DEFAULT_AGENT_RPM": ["-1", "many", "1.5", str(MAX_LIMIT + 1), "none"],
     "DEFAULT_ORG_RPM": ["-1", "unlimited"],
     "GLOBAL_RPM": ["-1", "1e99"],
