@@ -10,7 +10,7 @@ from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
 from gateway.copier import Copier
-from gateway.garbage import look_seldom
+from gateway.garbage import look_not_yet, look_seldom
 from gateway.proxy import Proxy
 from gateway.settings import Settings
 from gateway.upstream import UpstreamClient, new_transport
@@ -61,6 +61,7 @@ class Runtime:
     async def open(self) -> None:
         """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
         settings = self._settings
+        look_not_yet()
         self._database = await connect(settings.database_url, min_size=1, max_size=DATABASE_POOL)
         repository = Repository(self._database)
         self.config = Config(
