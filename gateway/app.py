@@ -26,6 +26,7 @@ from dashboard.pace import Pace
 from dashboard.parts import Parts
 from dashboard.session import Sessions
 from gateway import endpoints, http1, responses
+from gateway.http1_head import Malformed
 from gateway.responses import Kind, OwnAnswer, Refusal, refused
 from gateway.runtime import Runtime
 from gateway.settings import Dialect, Settings
@@ -222,7 +223,7 @@ def _refusal(request: Request, error: Exception) -> Refusal:
     for of_type, kind, message in _KINDS:
         if isinstance(error, of_type):
             return Refusal(kind, message)
-    if isinstance(error, http1.Malformed):
+    if isinstance(error, Malformed):
         return Refusal(responses.BAD_REQUEST, f"This is not HTTP/1.1: {error}")
     if isinstance(error, SanicException) and error.status_code < 500:  # noqa: PLR2004 - a client's
         return Refusal(responses.BAD_REQUEST, "The request cannot be read as HTTP/1.1.")

@@ -11,8 +11,16 @@ _YOUNG, _MIDDLE, _OLD = 50_000, 20, 20
 """Additional containers until the young are looked through; rounds until older ones are, too."""
 
 
+def look_not_yet() -> None:
+    """To be called before what stays is loaded: with every round there would be more to go through,
+    and nothing to find.
+    """
+    gc.disable()
+
+
 def look_seldom() -> None:
     """To be called once, when everything that stays is loaded."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _OLD)

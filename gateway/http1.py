@@ -17,9 +17,7 @@ from typing import Any
 import structlog
 from sanic import Request
 from sanic.exceptions import (
-    BadRequest,
     BadURL,
-    ExpectationFailed,
     RequestCancelled,
     RequestTimeout,
 )
@@ -29,18 +27,15 @@ from sanic.http.http1 import HTTP_CONTINUE
 from sanic.response import BaseHTTPResponse
 from sanic.server import HttpProtocol
 
+from gateway.http1_head import CHUNKED, Malformed, OrdinaryHead, check_head, ordinary_head
+
 CLIENT_IDLE = "CLIENT_IDLE_TIMEOUT"
 """The app's configuration of seconds for which a client may neither send nor take a byte."""
 
 HANDLER = "handler"
 """What the app's context may have: handles each request, in place of the app itself."""
 
-_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_HEAD = re.compile(
-    _TOKEN + rb" [!-~]+ HTTP/1\.[01](?:\r\n" + _TOKEN + rb":[\t -~\x80-\xff]*)*",
-)
 _NO_HEAD = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)")
-_LENGTH = re.compile(r"[0-9]{1,18}[ \t]*", re.ASCII)
 _CHUNK_LINE = re.compile(rb"\r\n[0-9A-Fa-f]{1,15}(?:[ \t]*;[\t -~]*)?\r\n")
 _LONGEST_CHUNK_LINE = 64
 _READ_AHEAD = 65_536
@@ -53,10 +48,6 @@ _UNREAD = "NONE"
 """The method of a request whose head could not be read."""
 
 log = structlog.get_logger("ibex.gateway")
-
-
-class Malformed(BadRequest):
-    """Bytes that another server could read as another request. The message is for the client."""
 
 
 class Verbatim(BaseHTTPResponse):
@@ -89,13 +80,41 @@ class StrictHttp(Http):
 
     async def http1_request_header(self) -> None:
         """Read a head. Raises Malformed, or ExpectationFailed for what nobody can promise."""
-        if self.recv_buffer.startswith(b"\r\n"):
-            del self.recv_buffer[:2]  # section 2.2: some send one after the body before
+        received = self.recv_buffer
+        if received.startswith(b"\r\n"):
+            del received[:2]  # section 2.2: some send one after the body before
+        end = received.find(b"\r\n\r\n", 0, self.HEADER_MAX_SIZE)
+        head = ordinary_head(bytes(received[:end])) if end > 0 else None
+        if head is not None:
+            self._take(head)
+            return
         await super().http1_request_header()  # type: ignore[no-untyped-call]
         request = self.request
         check_head(request)
         if request.version == "1.0":
             self.expecting_continue = False  # such a client knows no interim answers
+
+    def _take(self, head: OrdinaryHead) -> None:
+        """Begin with the request whose head is in front of what was received."""
+        protocol = self.protocol
+        self.keep_alive = head.keep_alive and protocol.app.config["KEEP_ALIVE"]
+        self.head_only = head.method.upper() == "HEAD"
+        self.url = head.target
+        self.request = protocol.request_class(
+            head.target.encode("ascii"),
+            head.fields,  # type: ignore[arg-type]  # it copies them into its own
+            "1.1",
+            head.method,
+            protocol.transport,  # type: ignore[arg-type]  # it is connected
+            protocol.app,
+            head.raw,
+        )
+        self.request.stream = self
+        self.request_bytes_left = self.request_bytes = head.length
+        self.request_body = head.framing  # type: ignore[assignment]  # the server's own signs
+        # The body's reader looks for a line end in front of each chunk.
+        del self.recv_buffer[: len(head.raw) + (2 if head.framing == CHUNKED else 4)]
+        protocol.state["requests_count"] += 1
 
     async def read(self) -> bytes | None:
         """The next piece of the body, None at its end. Raises Malformed."""
@@ -109,7 +128,7 @@ class StrictHttp(Http):
     @property
     def _is_chunked(self) -> bool:
         framing: object = self.request_body
-        return framing == "chunked"
+        return framing == CHUNKED
 
     async def _check_chunk_line(self) -> None:
         """The line end of what came before, a size in hexadecimal digits, perhaps extensions."""
@@ -213,24 +232,6 @@ async def _dropped() -> None:
 @cache
 def _status_line(status: int) -> bytes:
     return format_http1_response(status, ()).removesuffix(b"\r\n")
-
-
-def check_head(request: Request) -> None:
-    """RFC 9112 sections 2 to 6, as far as Sanic lets anything else through."""
-    headers = request.headers
-    if not _HEAD.fullmatch(request.head):
-        raise Malformed("The request line or a header field has what HTTP forbids there.")
-    hosts = len(headers.getall("host", ()))
-    if hosts > 1 or (hosts == 0 and request.version == "1.1"):
-        raise Malformed("A request has exactly one Host field.")
-    if "transfer-encoding" in headers and request.version == "1.0":
-        raise Malformed("HTTP/1.0 has no Transfer-Encoding.")
-    length = headers.getone("content-length", None)
-    if length is not None and not _LENGTH.fullmatch(length):
-        raise Malformed("Content-Length is a number of bytes in decimal digits.")
-    expected = headers.getone("expect", None)
-    if expected is not None and expected.strip().lower() != "100-continue":
-        raise ExpectationFailed("No other expectation than 100-continue is met here.")
 
 
 class StrictProtocol(HttpProtocol):

@@ -9,7 +9,6 @@ from math import ceil
 from typing import NamedTuple
 
 import msgspec
-from sanic.compat import Header as SanicHeaders
 
 from gateway.http1 import Verbatim
 from gateway.rate_headers import Header, month_end, rate_headers
@@ -55,12 +54,12 @@ class OwnAnswer(Verbatim):
     def __init__(self, status: int, headers: list[Header], body: bytes) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.status = status
-        self.headers = SanicHeaders(headers)
+        self.fields = headers
         self.body = body
 
     def lines(self) -> bytes:
         """The fields, each with its line end."""
-        return "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()]).encode()
+        return "".join([f"{name}: {value}\r\n" for name, value in self.fields]).encode()
 
 
 class Refusal(Exception):  # noqa: N818 - not an error of ours: an answer

@@ -11,7 +11,7 @@ from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
 from gateway.copier import Copier
-from gateway.garbage import look_seldom
+from gateway.garbage import look_not_yet, look_seldom
 from gateway.journal import Journal
 from gateway.metrics import Metrics
 from gateway.numbers import Numbers
@@ -70,6 +70,7 @@ class Runtime:
     async def open(self) -> None:
         """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
         settings = self._settings
+        look_not_yet()
         self._database = await connect(settings.database_url, min_size=1, max_size=DATABASE_POOL)
         repository = Repository(self._database)
         self.config = Config(

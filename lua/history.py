@@ -50,23 +50,32 @@ async def last_hours(client: Redis, rings: Sequence[str]) -> list[tuple[Minute, 
     because gateways gather them; those of an outage come when it is over. Raises
     LimiterUnavailableError or LimiterBrokenError.
     """
-    return await last_minutes(client, rings, MINUTES)
+    now_s, found = await _read(client, rings)
+    hours = []
+    for fields in found:
+        hours.append(_minutes(fields, now_s))
+        await asyncio.sleep(0)  # each takes a fraction of a millisecond; traffic goes on between
+    return hours
 
 
 async def last_minutes(client: Redis, rings: Sequence[str], count: int) -> list[tuple[Minute, ...]]:
-    """The same, but only the last `count` minutes (1 to 60) of each."""
+    """Only the last `count` minutes (1 to 60) of each, and none of a ring that is not there."""
+    now_s, found = await _read(client, rings)
+    hours: list[tuple[Minute, ...]] = []
+    for fields in found:
+        hours.append(_minutes(fields, now_s, count) if fields else ())
+        await asyncio.sleep(0)
+    return hours
+
+
+async def _read(client: Redis, rings: Sequence[str]) -> tuple[int, list[Mapping[bytes, bytes]]]:
     with limiter_errors(may_have_run=False):
         async with client.pipeline(transaction=True) as pipeline:
             pipeline.time()
             for ring in rings:
                 pipeline.hgetall(ring)
             time, *found = await pipeline.execute()
-    now_s = milliseconds(time) // 1000
-    hours = []
-    for fields in found:
-        hours.append(_minutes(fields, now_s, count))
-        await asyncio.sleep(0)  # each takes a fraction of a millisecond; traffic goes on between
-    return hours
+    return milliseconds(time) // 1000, found
 
 
 def _minutes(fields: Mapping[bytes, bytes], now_s: int, count: int = MINUTES) -> tuple[Minute, ...]:

@@ -6,6 +6,7 @@ asked to, so the question is added where the client did not ask it.
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -177,8 +178,11 @@ def meter_for(dialect: str, path: str, method: str) -> Meter | None:
     may take for the same route (escapes, case, repeated or trailing slashes, parameters behind a
     semicolon, blanks, what servers cut off) are metered alike.
     """
-    if method != "POST":
-        return None
+    return _meter_of_route(dialect, path) if method == "POST" else None
+
+
+@lru_cache(maxsize=256)  # a path is as long as a head at most, so this stays small
+def _meter_of_route(dialect: str, path: str) -> Meter | None:
     plain = _CUT_OFF.sub("", unquote(path)).casefold()
     segments = [part for part in plain.split("/") if part not in ("", ".")]
     routes = _ROUTES[dialect]

@@ -184,7 +184,7 @@ def test_every_kind_has_a_status_and_types_that_fit_it(kind: Kind) -> None:
     else:
         assert kind.openai_type in ("invalid_request_error", "requests", "insufficient_quota")
     answer = refused(Refusal(kind, "Why.", ("X-More", "1")), "anthropic")
-    assert (answer.status, answer.headers["X-More"]) == (kind.status, "1")
+    assert (answer.status, dict(answer.fields)["X-More"]) == (kind.status, "1")
     assert b'"message":"Why."' in (answer.body or b"")
 
 
