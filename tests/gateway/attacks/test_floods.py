@@ -116,7 +116,7 @@ async def test_a_body_that_says_it_is_huge_is_not_read(
 
 @pytest.mark.parametrize("side", ["request", "answer"])
 async def test_a_packed_bomb_is_not_unpacked(
-    stack: Stack, raw: RawUpstream, tenant: Tenant, tell: Tell, side: str
+    start_gateway: StartGateway, redis_server: RedisServer, raw: RawUpstream, tell: Tell, side: str
 ) -> None:
     """192 MB of zeros in 200 kB: neither an agent nor an upstream makes the gateway hold them."""
 
@@ -127,6 +127,8 @@ async def test_a_packed_bomb_is_not_unpacked(
             peer.json()
 
     raw.script = script
+    stack = await asyncio.to_thread(start_gateway, redis_server, LIMITER_DEADLINE_MS="10000")
+    tenant = await asyncio.to_thread(provision, stack)
     packed = {"Content-Encoding": "gzip"} if side == "request" else {}
     body = BOMB if side == "request" else chat()
     data = request("POST", f"{CHAT}?bomb", fields(tenant.agent, packed), body)
