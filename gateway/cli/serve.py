@@ -20,6 +20,7 @@ from lua.errors import LimiterError
 REDIS_CHECK_S = 2.0
 BAD_INPUT = 2
 FAILED = 1
+MIGRATION_LOOKS, MIGRATION_LOOK_EVERY_S = 10, 0.5
 
 log = structlog.get_logger("ibex.gateway")
 
@@ -91,8 +92,7 @@ async def _check(settings: Settings) -> None:
     ):
         if not value:
             raise StartError(f"{variable} is not set. `ibex dev` brings its own servers.")
-    if names := await pending(settings.database_url):
-        raise StartError(f"the database is not up to date ({', '.join(names)}): run `ibex migrate`")
+    await _migrated(settings.database_url)
     address = RedisAddress(
         settings.redis_url, settings.redis_ca_file, tls_verify=settings.redis_tls_verify
     )
@@ -103,3 +103,13 @@ async def _check(settings: Settings) -> None:
         log.warning("Redis does not answer: nothing is limited until it does", reason=str(error))
     finally:
         await client.aclose()
+
+
+async def _migrated(database_url: str) -> None:
+    """Wait a little: a process manager starts the migration at the same moment."""
+    for _ in range(MIGRATION_LOOKS):
+        names = await pending(database_url)
+        if not names:
+            return
+        await asyncio.sleep(MIGRATION_LOOK_EVERY_S)
+    raise StartError(f"the database is not up to date ({', '.join(names)}): run `ibex migrate`")
