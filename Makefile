@@ -5,7 +5,7 @@ BIN := .venv/bin
 SETUP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test lint bench bench-quick lock clean
+.PHONY: help setup dev test lint bench bench-quick outages lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -37,6 +37,9 @@ bench: $(SETUP) ## Measure, next to other gateways; writes docs/benchmarks.md
 
 bench-quick: $(SETUP) ## Measure in under two minutes
 	$(BIN)/python tests/bench/run.py --quick
+
+outages: $(SETUP) ## Break every part under traffic, on every Redis; writes the figures into docs/reliability.md
+	$(BIN)/python -m pytest tests/gateway/outages --outages-page docs/reliability.md
 
 lock: $(SETUP) ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv

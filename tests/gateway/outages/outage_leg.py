@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from counters import Counters
-from outage_rig import Rig
+from outage_rig import MOST_STATED, Rig
 from raw_calls import obeys
 from servers import eventually
 from steady_load import CLIENTS, Seen, SteadyLoad, p99_ms
@@ -161,8 +161,8 @@ def _figures(what: tuple[Leg, str], load: SteadyLoad, walked: Walked, difference
 
 
 def loss_bound(leg: Leg) -> int:
-    """Tokens: the provider states 43 at most."""
-    return leg.loses * 43
+    """Tokens that may be lost at most."""
+    return leg.loses * MOST_STATED
 
 
 IN_FLIGHT = 2 * CLIENTS
