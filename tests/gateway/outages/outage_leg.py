@@ -53,6 +53,11 @@ class Leg:
     def deadline_ms(self) -> int:
         return PROMPT_MS if self.opens else PATIENT_MS
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether somebody has to be admitted without a decision."""
+        return self.opens and self.mends is not nothing
+
 
 @dataclass(frozen=True)
 class Pace:
