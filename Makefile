@@ -6,7 +6,7 @@ SETUP := .venv/.installed
 MINUTES ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev test lint bench bench-quick soak lock clean
+.PHONY: help setup dev test lint bench bench-quick soak outages lock clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -41,6 +41,9 @@ bench-quick: $(SETUP) ## Measure in under two minutes
 
 soak: $(SETUP) ## Torment it for MINUTES, then compare what was counted; writes docs/reliability.md
 	PYTHONPATH=.:tests $(BIN)/python tests/soak/soak_run.py --minutes $(MINUTES) --keep
+
+outages: $(SETUP) ## Break every part under traffic, on every Redis; writes the figures into docs/reliability.md
+	$(BIN)/python -m pytest tests/gateway/outages --outages-page docs/reliability.md
 
 lock: $(SETUP) ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv

@@ -86,6 +86,7 @@ def walk(_kept: _Kept, figures: list[Figures], pytestconfig: pytest.Config) -> W
             assert limiter["settlements_lost"] == 0
             assert limiter["admitted_open"] - opened == found.opened
             assert leg.opens or found.opened == 0, found
+            assert found.opened > 0 or not leg.is_outage, found
             assert "internal error" not in rig.gateway.log
             assert "never retrieved" not in rig.gateway.log
         except BaseException:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from counters import Counters
-from outage_rig import Rig
+from outage_rig import MOST_STATED, Rig
 from raw_calls import obeys
 from servers import eventually
 from steady_load import CLIENTS, Seen, SteadyLoad, p99_ms
@@ -52,6 +52,11 @@ class Leg:
     @property
     def deadline_ms(self) -> int:
         return PROMPT_MS if self.opens else PATIENT_MS
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether somebody has to be admitted without a decision."""
+        return self.opens and self.mends is not nothing
 
 
 @dataclass(frozen=True)
@@ -161,8 +166,8 @@ def _figures(what: tuple[Leg, str], load: SteadyLoad, walked: Walked, difference
 
 
 def loss_bound(leg: Leg) -> int:
-    """Tokens: the provider states 43 at most."""
-    return leg.loses * 43
+    """Tokens that may be lost at most."""
+    return leg.loses * MOST_STATED
 
 
 IN_FLIGHT = 2 * CLIENTS

@@ -38,9 +38,13 @@ def write(page: Path, found: Sequence[Figures]) -> None:
 
 
 def table(found: Sequence[Figures]) -> str:
-    """A row for each leg and server."""
+    """A row for each leg and server, those of a leg side by side."""
+    legs = list(dict.fromkeys(row.leg for row in found))
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * 2 + "|--:" * (len(COLUMNS) - 2) + "|"]
-    lines += ["| " + " | ".join(_cells(row)) + " |" for row in found]
+    lines += [
+        "| " + " | ".join(_cells(row)) + " |"
+        for row in sorted(found, key=lambda row: legs.index(row.leg))
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 POLL_S = "2"
 SILENCE_S = "1"
+PROMPT, LEAST, SPREAD = 3, 4, 37
+MOST_STATED = PROMPT + LEAST + SPREAD - 1
+"""Tokens of one request."""
 
 
 class Background:
@@ -65,9 +68,9 @@ class Provider:
         """Answer, with a usage that is another one each time."""
         with self._lock:
             self._count += 1
-            tokens = 4 + self._count % 37
-            self.stated += 3 + tokens
-        usage = {"prompt_tokens": 3, "completion_tokens": tokens}
+            tokens = LEAST + self._count % SPREAD
+            self.stated += PROMPT + tokens
+        usage = {"prompt_tokens": PROMPT, "completion_tokens": tokens}
         peer.json(json.dumps({"id": "x", "choices": [], "usage": usage}).encode())
 
 

@@ -19,8 +19,8 @@ def test_redis(walk: Walk, leg: Leg) -> None:
     walk(leg, "valkey")
 
 
-@pytest.mark.parametrize("flavor", ["redis6", "redis7"])
 @pytest.mark.parametrize("leg", LEGS, ids=lambda leg: leg.name)
+@pytest.mark.parametrize("flavor", ["redis6", "redis7"])
 def test_older_redis(walk: Walk, leg: Leg, flavor: str, request: pytest.FixtureRequest) -> None:
     """The same by older ones; a full run walks every leg on each of them."""
     is_quick = (flavor, leg.name in BY_VERSION) == ("redis6", True)
