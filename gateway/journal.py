@@ -118,7 +118,7 @@ class Journal:
             record.status = answer.status
             if self._has_lines:
                 dialect = record.route.upstream.dialect
-                record.request_id = answer.headers.get(REQUEST_ID_HEADERS[dialect], "")
+                record.request_id = dict(answer.fields).get(REQUEST_ID_HEADERS[dialect], "")
         self._count(record, ended)
         if self._has_lines:
             self._tell(record, ended)
