@@ -90,7 +90,7 @@ def create_app(
     async def drain(app: IbexApp) -> None:
         _ignore_signals()
         app.config.KEEP_ALIVE = False
-        app.ctx.runtime.proxy.drain()
+        app.ctx.runtime.drain()
 
     @app.after_server_stop
     async def stop(app: IbexApp) -> None:

@@ -43,7 +43,9 @@ def test_what_became_of_requests_is_counted(
     redis_server: RedisServer, start_gateway: StartGateway, raw: RawUpstream
 ) -> None:
     """Each outcome once, with its status; tokens as reported; durations of those that had them."""
-    stack = start_gateway(redis_server, LIMITER_DEADLINE_MS=PATIENT_MS)
+    stack = start_gateway(
+        redis_server, LIMITER_DEADLINE_MS=PATIENT_MS, UPSTREAM_UNKEYED_URL=raw.url
+    )
     tenant = provision(stack, agent_rpm=3)
     assert chat(stack, tenant.agent).status == 200
     assert chat(stack, tenant.agent, "dead").status == 502
