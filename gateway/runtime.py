@@ -89,9 +89,9 @@ class Runtime:
         store = SessionStore(self.redis, self.breaker)
         self.sessions = Sessions(store, self.authenticator)
         self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
-        journal = Journal(settings, self._numbers)
+        self.journal = Journal(settings, self._numbers)
         self.proxy = Proxy(
-            settings, self.config, self.limiter, self.recorder, self._upstreams, journal
+            settings, self.config, self.limiter, self.recorder, self._upstreams, self.journal
         )
         self.recorder.start()
         self.copier = Copier(Counters(self.redis), repository.ledger, self.limiter, self.config)
