@@ -53,6 +53,7 @@ class Visits:
         viewer = await parts.sessions.viewer(request)
         if viewer is None:
             raise SignInNeeded
+        request.ctx.viewer = viewer
         return Visit(request, viewer, parts.management, self.memory)
 
 

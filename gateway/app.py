@@ -25,7 +25,7 @@ from dashboard import failures, pages, sign_in
 from dashboard.pace import Pace
 from dashboard.parts import Parts
 from dashboard.session import Sessions
-from gateway import endpoints, http1, responses
+from gateway import endpoints, http1, operators_lines, responses
 from gateway.http1_head import Malformed
 from gateway.responses import Kind, OwnAnswer, Refusal, refused
 from gateway.runtime import Runtime
@@ -90,7 +90,7 @@ def create_app(
     async def drain(app: IbexApp) -> None:
         _ignore_signals()
         app.config.KEEP_ALIVE = False
-        app.ctx.runtime.proxy.drain()
+        app.ctx.runtime.drain()
 
     @app.after_server_stop
     async def stop(app: IbexApp) -> None:
@@ -102,6 +102,7 @@ def create_app(
         rest.register(app, _management, _authenticator)
         sign_in.register(app, _sessions, _pace)
         pages.register(app, _parts)
+        operators_lines.register(app)
     if only != "management":
         _register_traffic(app, settings)
     app.error_handler.add(Exception, _ErrorAnswers(settings, has_dashboard=only != "gateway"))

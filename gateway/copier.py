@@ -49,6 +49,7 @@ class Copier:
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_behind = False
+        self.is_postgres_failing = False
 
     @property
     def lag_s(self) -> float:
@@ -78,11 +79,13 @@ class Copier:
             await self._counters.raise_months(month.name, month.all())
         except (LimiterError, DatabaseError) as error:
             self._limiter.active.put_back(subjects)
+            self.is_postgres_failing = isinstance(error, DatabaseError)
             if not self.is_behind:
                 self.is_behind = True
                 log.warning("the ledger is behind", reason=str(error))
         else:
             self._copied = began
+            self.is_postgres_failing = False
             if self.is_behind:
                 self.is_behind = False
                 log.warning("the ledger is complete again")

@@ -8,6 +8,7 @@ from sanic.response import json, text
 from gateway.caller import find_caller
 from gateway.metrics import CONTENT_TYPE
 from gateway.rate_headers import month_end
+from gateway.readiness import readiness
 from gateway.runtime import Runtime
 from lua.decision import Subject
 from lua.errors import LimiterError
@@ -93,35 +94,6 @@ async def metrics(request: Request) -> HTTPResponse:
 
 
 async def readyz(request: Request) -> HTTPResponse:
-    """GET /readyz: traffic can be served, and what is degraded meanwhile.
-
-    An open limiter, a stale snapshot and a late ledger do not stop traffic: they are told.
-    """
-    runtime = runtime_of(request)
-    limiter = runtime.limiter
-    is_behind = runtime.copier.is_behind
-    is_degraded = runtime.breaker.is_open or runtime.config.is_stale or is_behind
-    return json(
-        {
-            "status": "degraded" if is_degraded else "ok",
-            "limiter": {
-                "state": "open" if runtime.breaker.is_open else "deciding",
-                "admitted_open": limiter.admitted_open,
-                "broken": limiter.broken,
-                "unsettled": len(limiter.spool),
-                "settlements_lost": limiter.spool.lost,
-                "tokens_estimated": limiter.tokens_estimated,
-            },
-            "config": {
-                "state": "stale" if runtime.config.is_stale else "current",
-                "changes_heard": runtime.config.subscribed,
-                "organizations": len(runtime.config.snapshot.organizations),
-                "keys": len(runtime.config.snapshot.callers),
-            },
-            "ledger": {
-                "state": "behind" if is_behind else "current",
-                "lag_s": round(runtime.copier.lag_s, 1),
-            },
-            "open_requests": len(runtime.proxy.open),
-        }
-    )
+    """GET /readyz: 200 where traffic is served, degraded or not; 503 from SIGTERM on."""
+    status, told = readiness(runtime_of(request))
+    return json(told, status=status)

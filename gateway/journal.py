@@ -102,12 +102,31 @@ class _Line(msgspec.Struct, omit_defaults=True):
     upstream_failed: bool = False
 
 
+class OperatorsLine(msgspec.Struct, omit_defaults=True):
+    """What is told of an operator's request. `route` is the pattern that it matched, not the path.
+
+    What an operator sends stays out: a path may hold anything, a query and a body even a key.
+    """
+
+    event: str
+    method: str
+    route: str
+    status: int
+    duration_ms: float
+    level: str
+    timestamp: str
+    request_id: str = ""
+    role: str = ""
+    key_id: str = ""
+    operation: str = ""
+
+
 class Journal:
     """Where requests end."""
 
     def __init__(self, settings: Settings, numbers: Numbers) -> None:
         self._numbers = numbers
-        self._has_lines = settings.access_log and settings.log_level in ("debug", "info")
+        self.has_lines = settings.access_log and settings.log_level in ("debug", "info")
         self._is_json = settings.log_format == "json"
         self._secrets = secrets_pattern(upstream.key for upstream in settings.upstreams.values())
 
@@ -116,12 +135,12 @@ class Journal:
         ended = time.monotonic()
         if answer is not None:
             record.status = answer.status
-            if self._has_lines:
+            if self.has_lines:
                 dialect = record.route.upstream.dialect
                 record.request_id = dict(answer.fields).get(REQUEST_ID_HEADERS[dialect], "")
         self._count(record, ended)
-        if self._has_lines:
-            self._tell(record, ended)
+        if self.has_lines:
+            self.tell(_line(record, ended))
 
     def _count(self, record: Record, ended: float) -> None:
         numbers, upstream = self._numbers, record.route.upstream.name
@@ -147,8 +166,8 @@ class Journal:
         if record.client_left:
             self._numbers.add((names.LEFT, upstream))
 
-    def _tell(self, record: Record, ended: float) -> None:
-        line = _line(record, ended)
+    def tell(self, line: _Line | OperatorsLine) -> None:
+        """Write one line, if `has_lines`."""
         if self._is_json:
             # As structlog would write it, at a tenth of the cost.
             with suppress(OSError):  # nobody reads: the request is not to suffer for it
@@ -168,9 +187,9 @@ def _line(record: Record, ended: float) -> _Line:
         record.route.path,
         record.outcome,
         record.status,
-        _ms(ended - record.began),
+        ms(ended - record.began),
         "info",
-        datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        timestamp(),
         bytes=record.bytes,
         client_left=record.client_left,
         upstream_failed=record.failed,
@@ -181,15 +200,20 @@ def _line(record: Record, ended: float) -> _Line:
         line.key_id = record.caller.key_id
     if record.decision is not None:
         line.denied_by = record.decision.level or ""
-        line.limiter_ms = _ms(record.limiter_s)
+        line.limiter_ms = ms(record.limiter_s)
     if record.forwarded:
-        line.upstream_ms = _ms(ended - record.forwarded)
+        line.upstream_ms = ms(ended - record.forwarded)
     if record.answered:
-        line.first_byte_ms = _ms(record.answered - record.began)
+        line.first_byte_ms = ms(record.answered - record.began)
     if record.usage is not None:
         line.tokens, line.estimated = record.usage.tokens, record.usage.estimated
     return line
 
 
-def _ms(seconds: float) -> float:
+def timestamp() -> str:
+    """Now, as every line of the log has it."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def ms(seconds: float) -> float:
     return round(seconds * 1000, 2)

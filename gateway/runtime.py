@@ -54,7 +54,8 @@ class Runtime:
             settings.redis_url, settings.redis_ca_file, tls_verify=settings.redis_tls_verify
         )
         deadline_s = settings.limiter_deadline_ms / 1000
-        self._settings = settings
+        self.settings = settings
+        self.is_draining = False
         self._address = address
         self.redis = redis.connect(address, timeout_s=ANSWER_LOST_S)
         self._prober = redis.connect(address, timeout_s=deadline_s)
@@ -69,7 +70,7 @@ class Runtime:
 
     async def open(self) -> None:
         """Connect and load. Raises DatabaseError; without Redis it starts with an open limiter."""
-        settings = self._settings
+        settings = self.settings
         look_not_yet()
         self._database = await connect(settings.database_url, min_size=1, max_size=DATABASE_POOL)
         repository = Repository(self._database)
@@ -88,9 +89,9 @@ class Runtime:
         store = SessionStore(self.redis, self.breaker)
         self.sessions = Sessions(store, self.authenticator)
         self.sign_in_pace = Pace(store, trusted_proxies=settings.trusted_proxies)
-        journal = Journal(settings, self._numbers)
+        self.journal = Journal(settings, self._numbers)
         self.proxy = Proxy(
-            settings, self.config, self.limiter, self.recorder, self._upstreams, journal
+            settings, self.config, self.limiter, self.recorder, self._upstreams, self.journal
         )
         self.recorder.start()
         self.copier = Copier(Counters(self.redis), repository.ledger, self.limiter, self.config)
@@ -106,6 +107,11 @@ class Runtime:
             keys=len(self.config.snapshot.callers),
             upstreams=sorted(settings.upstreams),
         )
+
+    def drain(self) -> None:
+        """Say from now on that this worker ends, and let connections end with their answers."""
+        self.is_draining = True
+        self.proxy.drain()
 
     async def close(self) -> None:
         """Settle what is still under way and what waits to be counted, then disconnect."""

@@ -44,6 +44,12 @@ class Upstream(msgspec.Struct, frozen=True):
     key: str | None
     stream_usage: bool = True
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Somebody has set it up, but without a key. Of the public ones, not all have to be."""
+        is_offered = PUBLIC_UPSTREAMS.get(self.name) == (self.url, self.dialect)
+        return self.key is None and not is_offered
+
     def __repr__(self) -> str:
         return f"Upstream({self.name} -> {self.url}, {self.dialect})"
 

@@ -42,6 +42,7 @@ def register(
         async def handle(request: Request, **ids: str) -> HTTPResponse:
             operation = _chosen(request, operations)
             viewer = await authenticator_of(request).viewer(request.headers)
+            request.ctx.viewer = viewer
             content = await read_content(request, operation)
             parameters = read_parameters(request, operation)
             return await operation.handler(

@@ -59,7 +59,9 @@ def register(
         try:
             graphql_request.check_method(request)
             viewer = await authenticator_of(request).viewer(request.headers)
+            request.ctx.viewer = viewer
             wanted = await graphql_request.read(request)
+            request.ctx.operation_name = wanted.operation_name
             context = Context(management_of(request), viewer, wanted.operation_name)
             result = await _execute(wanted, context, request.method)
             return _answered(request, result, request_id)

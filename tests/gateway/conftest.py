@@ -68,7 +68,7 @@ def raw(_raw_upstream: RawUpstream) -> RawUpstream:
 
 @pytest.fixture(scope="session")
 def upstream_env(llmock_url: str, _raw_upstream: RawUpstream) -> dict[str, str]:
-    """Upstreams of every kind: mocks, bytes, without a key, needing none, unreachable."""
+    """Upstreams of every kind: mocks, bytes, needing no key, unreachable."""
     return {
         "UPSTREAM_OPENAI_URL": llmock_url,
         "UPSTREAM_OPENAI_KEY": "sk-upstream-secret",
@@ -84,7 +84,6 @@ def upstream_env(llmock_url: str, _raw_upstream: RawUpstream) -> dict[str, str]:
         "UPSTREAM_PLAIN_STREAM_USAGE": "false",
         "UPSTREAM_FREE_URL": _raw_upstream.url,
         "UPSTREAM_FREE_KEY": "",
-        "UPSTREAM_UNKEYED_URL": _raw_upstream.url,
         "UPSTREAM_DEAD_URL": f"http://127.0.0.1:{free_port()}",
         "UPSTREAM_DEAD_KEY": "sk-upstream-secret",
     }
@@ -107,6 +106,7 @@ def _stack(
             "UPSTREAM_IDLE_TIMEOUT_S": "2",
             "REQUEST_MAX_BYTES": "20000000",
             **upstream_env,
+            "UPSTREAM_UNKEYED_URL": upstream_env["UPSTREAM_FREE_URL"],
         }
         gateway = GatewayProcess(servers_home / "gateway.log", env)
         stack.callback(gateway.stop)

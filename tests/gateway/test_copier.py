@@ -129,6 +129,7 @@ def test_the_ledger_waits_for_a_postgres_that_is_away(
         assert eventually(lambda: stack.gateway.readyz()["ledger"]["state"] == "behind", 20)
         answers = [chat(stack, tenant.agent) for _ in range(4)]
         assert stack.gateway.readyz()["status"] == "degraded"
+        assert stack.gateway.readyz()["postgres"] == {"state": "failing"}
         postgres.start()
 
         assert eventually(lambda: stack.gateway.readyz()["ledger"]["state"] == "current", 20)

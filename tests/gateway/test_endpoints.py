@@ -168,13 +168,16 @@ def test_health_says_that_it_answers(stack: Stack) -> None:
 
 
 def test_readiness_tells_what_is_known_and_decided(stack: Stack) -> None:
-    """Nothing is degraded, and the tenant's key is among those that are known."""
+    """Only a key is missing, and the tenant's key is among those that are known."""
     before = stack.gateway.readyz()
     tenant = provision(stack, agents=3)
 
     told = stack.gateway.readyz()
 
-    assert told["status"] == "ok"
+    assert told["upstreams"] == {"unkeyed": ["unkeyed"]}
+    assert told["status"] == "degraded"
+    assert told["postgres"] == {"state": "ok"}
+    assert told["ledger"]["state"] == "current"
     assert told["limiter"] | {"unsettled": 0} == {
         "state": "deciding",
         "admitted_open": 0,
@@ -184,6 +187,8 @@ def test_readiness_tells_what_is_known_and_decided(stack: Stack) -> None:
         "tokens_estimated": before["limiter"]["tokens_estimated"],
     }
     assert (told["config"]["state"], told["config"]["changes_heard"]) == ("current", True)
+    assert told["config"]["version"] > before["config"]["version"]
+    assert told["config"]["age_s"] >= 0
     assert told["config"]["keys"] == before["config"]["keys"] + len(tenant.agents)
     assert told["config"]["organizations"] == before["config"]["organizations"] + 1
 

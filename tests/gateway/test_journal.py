@@ -1,6 +1,7 @@
 """The line that each request to an upstream leaves in the log."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,30 +17,41 @@ PATIENT_MS = "2000"
 SECRET = "sk-upstream-secret"
 
 
-def lines(stack: Stack, count: int) -> list[dict[str, Any]]:
-    """The lines of requests, of which there come to be just so many."""
+@dataclass(frozen=True)
+class Logged:
+    """A gateway, and how much of its log is of earlier."""
 
-    def found() -> list[dict[str, Any]]:
-        logged = [json.loads(line) for line in stack.gateway.log.splitlines()]
-        return [line for line in logged if line["event"] == "request"]
+    stack: Stack
+    before: int = 0
 
-    assert eventually(lambda: len(found()) >= count)
-    assert len(found()) == count
-    return found()
+    @property
+    def log(self) -> str:
+        return self.stack.gateway.log[self.before :]
+
+    def lines(self, count: int) -> list[dict[str, Any]]:
+        """The lines of requests, of which there come to be just so many."""
+
+        def found() -> list[dict[str, Any]]:
+            logged = [json.loads(line) for line in self.log.splitlines()]
+            return [line for line in logged if line["event"] == "request"]
+
+        assert eventually(lambda: len(found()) >= count)
+        assert len(found()) == count
+        return found()
 
 
 @pytest.fixture
-def logged(redis_server: RedisServer, start_gateway: StartGateway) -> Stack:
-    """A gateway whose log holds nothing of other tests."""
-    return start_gateway(redis_server, LIMITER_DEADLINE_MS=PATIENT_MS)
+def logged(stack: Stack) -> Logged:
+    """The common gateway: of earlier requests nothing is under way."""
+    return Logged(stack, len(stack.gateway.log))
 
 
-def test_an_admitted_request_says_who_what_and_how_long(logged: Stack) -> None:
+def test_an_admitted_request_says_who_what_and_how_long(logged: Logged) -> None:
     """All that is known, with the id that the client was told."""
-    tenant = provision(logged)
-    answer = chat(logged, tenant.agent)
+    tenant = provision(logged.stack)
+    answer = chat(logged.stack, tenant.agent)
 
-    (line,) = lines(logged, 1)
+    (line,) = logged.lines(1)
 
     assert line["request_id"] == answer.headers["x-request-id"]
     assert (line["organization_id"], line["agent_id"]) == (tenant.id, tenant.agent.id)
@@ -54,13 +66,13 @@ def test_an_admitted_request_says_who_what_and_how_long(logged: Stack) -> None:
     assert line["limiter_ms"] > 0
 
 
-def test_a_denial_and_a_stranger_are_told_with_what_is_known(logged: Stack) -> None:
+def test_a_denial_and_a_stranger_are_told_with_what_is_known(logged: Logged) -> None:
     """A denial names its level, a request without a key nobody."""
-    tenant = provision(logged, org_rpm=0)
-    denial = chat(logged, tenant.agent)
-    chat(logged, None)
+    tenant = provision(logged.stack, org_rpm=0)
+    denial = chat(logged.stack, tenant.agent)
+    chat(logged.stack, None)
 
-    denied, stranger = lines(logged, 2)
+    denied, stranger = logged.lines(2)
 
     assert (denied["outcome"], denied["denied_by"], denied["status"]) == ("denied", "org", 429)
     assert denied["request_id"] == denial.headers["x-request-id"]
@@ -69,31 +81,31 @@ def test_a_denial_and_a_stranger_are_told_with_what_is_known(logged: Stack) -> N
     assert "upstream_ms" not in denied
 
 
-def test_the_upstreams_own_id_is_told(logged: Stack, raw: RawUpstream) -> None:
+def test_the_upstreams_own_id_is_told(logged: Logged, raw: RawUpstream) -> None:
     """By it a provider's support finds the request, and it is what the client has."""
-    tenant = provision(logged)
+    tenant = provision(logged.stack)
     raw.script = lambda peer: peer.answer(b"{}", b"X-Request-Id: theirs-1")
-    assert chat(logged, tenant.agent).headers["x-request-id"] == "theirs-1"
+    assert chat(logged.stack, tenant.agent).headers["x-request-id"] == "theirs-1"
 
-    assert lines(logged, 1)[0]["request_id"] == "theirs-1"
+    assert logged.lines(1)[0]["request_id"] == "theirs-1"
 
 
-def test_neither_query_nor_key_nor_body_is_told(logged: Stack) -> None:
+def test_neither_query_nor_key_nor_body_is_told(logged: Logged) -> None:
     """Keys in a path are covered, queries left out, and nothing of what was said is there."""
-    tenant = provision(logged)
+    tenant = provision(logged.stack)
     path = f"/raw/v1/{SECRET}/{tenant.agent.key}?api_key=hidden"
-    assert logged.gateway.get(path, tenant.agent.bearer)[0] == 400
-    assert chat(logged, tenant.agent, user="whispered").status == 200
+    assert logged.stack.gateway.get(path, tenant.agent.bearer)[0] == 400
+    assert chat(logged.stack, tenant.agent, user="whispered").status == 200
 
-    lines(logged, 2)
+    logged.lines(2)
 
     for secret in (SECRET, tenant.agent.key, "hidden", "whispered"):
-        assert secret not in logged.gateway.log
+        assert secret not in logged.log
 
 
-def test_a_client_that_left_is_told(logged: Stack, raw: RawUpstream) -> None:
+def test_a_client_that_left_is_told(logged: Logged, raw: RawUpstream) -> None:
     """With the status that it saw."""
-    tenant = provision(logged)
+    tenant = provision(logged.stack)
 
     def endless(peer: Peer) -> None:
         peer.start_stream()
@@ -101,9 +113,9 @@ def test_a_client_that_left_is_told(logged: Stack, raw: RawUpstream) -> None:
         peer.wait_until_left()
 
     raw.script = endless
-    ask(logged, tenant.agent, stream=True).close()
+    ask(logged.stack, tenant.agent, stream=True).close()
 
-    (line,) = lines(logged, 1)
+    (line,) = logged.lines(1)
     assert line["client_left"]
     assert line["outcome"] == "admitted"
 
@@ -118,7 +130,7 @@ def test_lines_can_be_left_out(
     assert chat(stack, tenant.agent).status == 200
     assert eventually(lambda: stack.gateway.readyz()["open_requests"] == 0)
 
-    assert lines(stack, 0) == []
+    assert Logged(stack).lines(0) == []
 
 
 def test_people_get_the_same_as_text(
