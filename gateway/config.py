@@ -20,6 +20,7 @@ from db.repository import Repository
 from db.rows import OrganizationConfig
 from lua.decision import Subject
 
+CANCEL_AGAIN_S = 0.25
 RETRY_S = 1.0
 
 log = structlog.get_logger("ibex.config")
@@ -126,10 +127,12 @@ class Config:
         self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._subscribe())]
 
     async def stop(self) -> None:
-        """Stop watching."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Stop watching. A wait that ends just now swallows a cancellation: tell again."""
+        pending = set(self._tasks)
+        while pending:
+            for task in pending:
+                task.cancel()
+            _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_S)
 
     async def _subscribe(self) -> None:
         while True:

@@ -196,3 +196,14 @@ async def test_a_listener_that_fails_in_an_unexpected_way_listens_again(world: W
         await world.publish(org_id)
 
         assert await comes_true(lambda: org_rpm(config, digest) == 5)
+
+
+async def test_a_change_in_the_moment_of_the_end_does_not_hold_it_back(world: World) -> None:
+    """A wait that ends just when it is canceled goes on as if it had not been: it is told again."""
+    async with world.config() as config:
+        config._wake.set()
+
+        async with asyncio.timeout(5):
+            await config.stop()
+
+        assert all(task.done() for task in config._tasks)
