@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
@@ -30,6 +30,16 @@ async def connect(database_url: str, *, min_size: int, max_size: int) -> asyncpg
             command_timeout=_COMMAND_TIMEOUT_S,
             statement_cache_size=0,
         )
+
+
+async def disconnect(pool: asyncpg.Pool, within_s: float) -> None:
+    """Close a pool in order, or, where the server does not answer in time, without it."""
+    closing = asyncio.ensure_future(pool.close())
+    done, _ = await asyncio.wait({closing}, timeout=within_s)
+    if not done:
+        pool.terminate()
+    with suppress(Exception):  # cut off or not, it is closed
+        await closing
 
 
 @asynccontextmanager

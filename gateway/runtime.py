@@ -7,6 +7,7 @@ import structlog
 
 from dashboard.pace import Pace
 from dashboard.session import Sessions
+from db.connection import disconnect
 from db.repository import Repository, connect
 from gateway.breaker import Breaker
 from gateway.config import Config
@@ -38,6 +39,7 @@ DATABASE_POOL = 4
 FLUSH_S = 3.0
 RECORD_S = 1.0
 COPY_S = 2.0
+DISCONNECT_S = 1.0
 
 log = structlog.get_logger("ibex.gateway")
 
@@ -126,7 +128,7 @@ class Runtime:
         await self._upstreams.aclose()
         for client in (self.redis, self._prober, self._subscriber):
             await client.aclose()
-        await self._database.close()
+        await disconnect(self._database, DISCONNECT_S)
 
 
 def readings(runtime: Runtime) -> tuple[dict[str, float], dict[str, float]]:

@@ -1,6 +1,7 @@
 """The ledger under traffic: what was counted is in Postgres soon, and back in Redis when lost."""
 
 import asyncio
+import signal
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -140,3 +141,22 @@ def test_the_ledger_waits_for_a_postgres_that_is_away(
         assert stack.gateway.log.count("the ledger is behind") == 1
         assert stack.gateway.log.count("the ledger is complete again") == 1
         stack.gateway.stop()
+
+
+def test_a_frozen_postgres_does_not_hold_back_the_end(
+    start_redis: StartRedis, start_gateway: StartGateway, start_postgres: StartPostgres
+) -> None:
+    """What could not be copied is in Redis still; the process ends in time."""
+    postgres = start_postgres()
+    with postgres.database() as url:
+        run_apart(lambda: migrate(url))
+        stack = start_gateway(start_redis(), LIMITER_DEADLINE_MS=PATIENT_MS, DATABASE_URL=url)
+        tenant = provision(stack, tokens=10**9)
+        chat(stack, tenant.agent)
+
+        with postgres.frozen():
+            stack.gateway.terminate()
+            code = stack.gateway.wait(15)
+
+        assert code in {0, -signal.SIGTERM}
+        assert Counters(stack, tenant).settled(USED)
