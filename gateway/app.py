@@ -25,7 +25,7 @@ from dashboard import failures, pages, sign_in
 from dashboard.pace import Pace
 from dashboard.parts import Parts
 from dashboard.session import Sessions
-from gateway import endpoints, http1, operators_lines, responses
+from gateway import endpoints, http1, http1_head, operators_lines, responses
 from gateway.http1_head import Malformed
 from gateway.responses import Kind, OwnAnswer, Refusal, refused
 from gateway.runtime import Runtime
@@ -62,7 +62,7 @@ def create_app(
     settings: Settings, only: Part | None = None, workers: Path | None = None
 ) -> IbexApp:
     """Everything on one port, or one part. In the folder `workers` they tell their numbers."""
-    app = Sanic("ibex", request_class=http1.AnyTarget, configure_logging=False)
+    app = Sanic("ibex", request_class=http1_head.AnyTarget, configure_logging=False)
     app.config.update(
         {
             "ACCESS_LOG": False,

@@ -12,15 +12,9 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import cache
 from time import monotonic
-from typing import Any
 
 import structlog
-from sanic import Request
-from sanic.exceptions import (
-    BadURL,
-    RequestCancelled,
-    RequestTimeout,
-)
+from sanic.exceptions import RequestCancelled, RequestTimeout
 from sanic.headers import format_http1_response
 from sanic.http import Http, Stage
 from sanic.http.http1 import HTTP_CONTINUE
@@ -61,16 +55,6 @@ class Verbatim(BaseHTTPResponse):
     @abstractmethod
     def lines(self) -> bytes:
         """The fields, each with its line end. No value may hold a line end of its own."""
-
-
-class AnyTarget(Request):
-    """A request whose target may be anything: the server would drop what it cannot parse."""
-
-    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
-        try:
-            super().__init__(url_bytes, *args, **kwargs)
-        except BadURL:
-            super().__init__(b"*", *args, **kwargs)
 
 
 class StrictHttp(Http):
@@ -153,6 +137,14 @@ class StrictHttp(Http):
             self.keep_alive = False
             self.request_body = None
         return super().respond(response)
+
+    async def error_response(self, exception: Exception) -> None:
+        """Answer a request that ended in an exception; nobody, where the client is gone."""
+        if isinstance(exception, RequestCancelled):
+            self.keep_alive = False
+            self.request_body = None
+        else:
+            await super().error_response(exception)
 
     async def answer(self, response: Verbatim, data: bytes, *, end: bool) -> None:
         """Begin to answer, with what there is of the body by now."""

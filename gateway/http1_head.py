@@ -5,10 +5,10 @@ one pass. All others are left to the server's own parser, and checked behind it.
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sanic import Request
-from sanic.exceptions import BadRequest, ExpectationFailed
+from sanic.exceptions import BadRequest, BadURL, ExpectationFailed
 
 CHUNKED = "chunked"
 """The one transfer coding that is taken, as the server names it."""
@@ -96,3 +96,13 @@ def check_head(request: Request) -> None:
     expected = headers.getone("expect", None)
     if expected is not None and expected.strip().lower() != "100-continue":
         raise ExpectationFailed("No other expectation than 100-continue is met here.")
+
+
+class AnyTarget(Request):
+    """A request whose target may be anything: the server would drop what it cannot parse."""
+
+    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(url_bytes, *args, **kwargs)
+        except BadURL:
+            super().__init__(b"*", *args, **kwargs)

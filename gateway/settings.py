@@ -73,9 +73,7 @@ class Settings(msgspec.Struct, frozen=True, rename="upper"):
     log_format: Annotated[Literal["json", "console"], Meta(description="shape of a log line")] = (
         "json"
     )
-    access_log: Annotated[
-        bool, Meta(description="false writes no line for each request of an agent")
-    ] = True
+    access_log: Annotated[bool, Meta(description="false writes no line for each request")] = True
     default_agent_rpm: Annotated[
         LimitValue | None, Meta(description="requests per minute of each agent; unset = no limit")
     ] = None

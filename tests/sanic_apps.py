@@ -21,10 +21,10 @@ def new_app() -> App:
 
 
 @asynccontextmanager
-async def serving(app: App) -> AsyncIterator[str]:
-    """The address at which it answers meanwhile."""
+async def serving(app: App, **how: Any) -> AsyncIterator[str]:
+    """The address at which it answers meanwhile. `how`: what else the server is made with."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server: Any = await app.create_server(sock=listening, return_asyncio_server=True)
+        server: Any = await app.create_server(sock=listening, return_asyncio_server=True, **how)
         await server.startup()
         await server.before_start()
         try:
