@@ -1,5 +1,6 @@
 -- Decide a batch of requests: for each, in order, read everything, check agent -> organization ->
--- platform -> tokens, and count it at every level or at none. A denial writes nothing.
+-- platform -> tokens, and count it at every level or at none. A denial counts nothing; it may release
+-- lapsed leases, and raise a month that is lower than the gateway knows.
 --
 -- KEYS  1                    the platform's ring
 --       others, each once    an agent's ring; or an organization's ring, month_tokens and inflight,

@@ -1,6 +1,6 @@
 -- Add requests that no other script has counted to the minutes of their rings: those that were
 -- denied, and those that were forwarded without a decision. They are for charts, nothing is decided
--- by them. Gateways gather them, because a denial writes nothing and an outage takes no writes.
+-- by them. Gateways gather them, because a denial counts nothing and an outage takes no writes.
 --
 -- KEYS  rings, each once
 -- ARGV  1  now in Unix ms; -1 = Redis TIME

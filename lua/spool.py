@@ -132,9 +132,8 @@ class Spool:
         self._pause_s = 0.0
         batch = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
         self._under_way = len(batch)
-        keys, args = self._arguments(batch)
         try:
-            reply = await COMMIT.run(self._client, keys, args)
+            reply = await COMMIT.run(self._client, *self._arguments(batch))
         except LimiterUnavailableError as error:
             self._gate.failed(str(error))
             self._put_back(batch, may_have_run=error.may_have_run)
